@@ -77,6 +77,7 @@ docs-site: $(STAMP)
 pictures: $(STAMP)
 	$(BIN)/python tools/pictures.py
 	$(BIN)/python tools/office_picture.py
+	$(BIN)/python tools/page_screenshots.py
 
 clean:
 	rm -rf $(VENV) build dist demo-output demo-office .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -13,7 +13,7 @@ import pytest
 from tests.every_kind import NAMES, every_kind
 
 import dpublish as dp
-from dpublish.present.page.lookup import condition, lookups
+from dpublish.present.page.lookup import SHARES, condition, lookups
 from dpublish.releases.base import make_release
 
 SCHEMA = """
@@ -236,6 +236,63 @@ def test_every_kind_has_a_page_that_loads_nothing(watched: Any, name: str, tmp_p
     assert seen.page.locator("h1").text_content()
     assert not seen.problems
     assert not seen.requests
+
+
+def test_it_paints_in_a_second_and_answers_in_a_twentieth(watched: Any, page: Path) -> None:
+    """The best of five, since other tests share the machine. A page that drew every table at once,
+    or asked anybody, would miss both."""
+    paints, answers = [], []
+    for _ in range(5):
+        seen = opened(watched, page)
+        paints.append(seen.page.evaluate(PAINTED))
+        answers.append(seen.page.evaluate(ANSWERED))
+    assert 0 < min(paints) < 1_000
+    assert min(answers) < 50
+
+
+PAINTED = """() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 1e9"""
+ANSWERED = """() => {
+  const column = document.getElementById("column"), started = performance.now();
+  column.value = "country";
+  column.dispatchEvent(new Event("change"));
+  document.body.getBoundingClientRect();
+  return performance.now() - started;
+}"""
+
+
+def test_means_and_quantiles_are_those_of_python(watched: Any, page: Path, release: Any) -> None:
+    view = opened(watched, page, "#column=age").page
+    cells = view.locator("#summary tbody td").all_text_contents()
+    asked = [release.mean("age"), *(release.quantile("age", q) for q in SHARES)]
+    assert cells == [f"{v}{low} to {high}" for v, low, high in (one.written() for one in asked)]
+    view.select_option("#by", "ward")
+    assert view.locator("#summary table").count() == 0
+
+
+def test_columns_and_levels_have_the_words_of_the_schema(watched: Any, tmp_path: Path) -> None:
+    text = SCHEMA.format(countries=COUNTRIES).replace(
+        'levels = ["north", "east", "south", "west"]',
+        'levels = ["north", "east", "south", "west"]\ntitle = "Ward of the house"\n'
+        'labels = { north = "North end" }',
+    )
+    text = text.replace("bins = 20", 'edges = [0, 10, 40, 100]\nunits = "years"').replace(
+        "lower = 0\nupper = 99\n", ""
+    )
+    frame = pl.DataFrame(
+        {"age": [5, 20, 70] * 300, "ward": ["north", "east", "west"] * 300}
+    ).with_columns(country=pl.lit("c1"), ill=pl.lit(value=True))
+    curator = dp.Curator(
+        frame, dp.Schema.from_toml(text), ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=5)
+    )
+    made = curator.publish(dp.Histogram(columns=["age", "ward"]), epsilon=2, seed=4)
+    view = opened(watched, made.page(tmp_path / "w.html"), "#column=ward").page
+    assert "Ward of the house (ward)" in view.text_content("#column")
+    assert "North end (north)" in view.text_content("#table")
+    view.select_option("#column", "age")
+    assert "rows per 10 years" in view.text_content("#chart")
+    report = made.report(tmp_path / "r.html").read_text()
+    assert "Ward of the house (ward)" in report
+    assert "North end (north)" in report
 
 
 HOSTILE = (

@@ -70,6 +70,36 @@ def test_the_data_package_is_valid(tmp_path: Path) -> None:
     assert report.valid, report.flatten(["type", "note"])
 
 
+@pytest.mark.parametrize("name", ["histogram", "tree", "solution"])
+def test_the_dcat_record_meets_the_shapes_of_dcat_ap(name: str, tmp_path: Path) -> None:
+    """The shapes hold what the tables of DCAT-AP 3 ask of a dataset, a distribution, a checksum, an
+    agent and a contact; the planted record lacks or mistypes one thing at a time."""
+    path, _, _ = write_record(stated(name), tmp_path / "dcat.json", to="dcat")
+    text = path.read_text(encoding="utf-8")
+    assert dcat_problems(text) == ""
+    record = json.loads(text)
+    for broken in (
+        {**record, "dct:title": []},
+        {**record, "dct:publisher": "The office"},
+        {**record, "dct:issued": "yesterday"},
+    ):
+        assert dcat_problems(json.dumps(broken))
+    for key in ("dcat:accessURL", "spdx:checksum"):
+        for distribution in record.get("dcat:distribution", ()):
+            changed = {**distribution, key: "somewhere"}
+            assert dcat_problems(json.dumps({**record, "dcat:distribution": [changed]}))
+
+
+def dcat_problems(text: str) -> str:
+    from pyshacl import validate
+    from rdflib import Graph
+
+    graph = Graph().parse(data=text, format="json-ld", publicID="https://example.org/record")
+    shapes = Graph().parse(Path(__file__).with_name("dcat_ap_shapes.ttl"))
+    fine, _, said = validate(graph, shacl_graph=shapes)
+    return "" if fine else str(said)
+
+
 def test_the_registry_record_has_the_parts_of_its_third_tier(tmp_path: Path) -> None:
     path, _, missing = write_record(stated(), tmp_path / "record.json", to="registry")
     found = json.loads(path.read_text(encoding="utf-8"))["deployment"]

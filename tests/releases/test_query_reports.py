@@ -111,7 +111,7 @@ def test_a_page_says_what_it_is_and_loads_nothing(home: Path, name: str) -> None
     page = (home / f"{name}.html").read_text()
     everywhere = (
         "clinic &lt;b&gt;",
-        "In other words",
+        "In the words of the release file",
         "How it was made",
         "Check it",
         "Limitations",

@@ -53,6 +53,17 @@ def counts_between(low: float | Floats, high: float | Floats) -> tuple[Floats, F
     return np.where(none, low, first) + 0.0, np.where(none, high, last) + 0.0
 
 
+def possible(low: Floats, high: Floats, error: Floats, most: float) -> tuple[Floats, Floats]:
+    """Limits cut at what is possible: none, and the public number of rows. Noise may put both of
+    them beyond; they then reach a standard error inside, since nothing is certain there."""
+    step = np.ceil(error - _DUST)
+    first, last = np.clip(low, 0.0, most), np.clip(high, 0.0, most)
+    last = np.where(last <= 0.0, np.minimum(step, most), last)
+    if np.isfinite(most):
+        first = np.where(first >= most, np.maximum(most - step, 0.0), first)
+    return first, last
+
+
 def whole_rows(low: float | Floats, high: float | Floats) -> tuple[Floats, Floats]:
     """Limits moved out to whole numbers."""
     return np.floor(np.asarray(low) + _DUST) + 0.0, np.ceil(np.asarray(high) - _DUST) + 0.0

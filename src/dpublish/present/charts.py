@@ -26,6 +26,11 @@ class Bar:
     value: float
     low: float
     high: float
+    scale: float = 1.0
+    """How long a row is drawn, where bins differ in width."""
+
+    def drawn(self) -> tuple[float, float, float]:
+        return self.value * self.scale, self.low * self.scale, self.high * self.scale
 
 
 def bar_chart(bars: Sequence[Bar], title: str) -> str:
@@ -33,7 +38,7 @@ def bar_chart(bars: Sequence[Bar], title: str) -> str:
     height = _TOP + _ROW * len(bars) + 24
     longest = (
         max(
-            (end for bar in bars for end in (bar.value, bar.high) if math.isfinite(end)),
+            (end for bar in bars for end in bar.drawn()[::2] if math.isfinite(end)),
             default=1.0,
         )
         or 1.0
@@ -71,8 +76,9 @@ def _shown(bar: Bar) -> str:
 def _bar(bar: Bar, left: float, y: float, scale: float, right: float) -> list[str]:
     middle = y + _ROW / 2
     closed = math.isfinite(bar.high)
-    x, low = (left + number * scale for number in (bar.value, bar.low))
-    high = left + bar.high * scale if closed else right
+    value, least, most = bar.drawn()
+    x, low = (left + number * scale for number in (value, least))
+    high = left + most * scale if closed else right
     full = safe_text(bar.label)
     words = f"{_figure(bar.low)} – {_figure(bar.high)}" if closed else f"{_figure(bar.low)} or more"
     exact = (
@@ -179,9 +185,14 @@ def weight_histogram(weights: np.ndarray) -> str:
 
 def safe_text(text: str) -> str:
     """Text for a page: escaped, and control characters made visible."""
-    return html.escape(
-        "".join(c if c.isprintable() or c == "\n" else "·" for c in text), quote=True
-    )
+    return html.escape(visible(text), quote=True)
+
+
+def visible(text: str) -> str:
+    """Control characters as dots; text of the product's own is left as it is."""
+    if type(text) is not str:  # markup that was escaped already
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else "·" for c in text)
 
 
 def _step(longest: float) -> float:

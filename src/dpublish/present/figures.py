@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dpublish.declare.grid import Floats
 from dpublish.errors import QueryError
+from dpublish.present.report import axis_title, bin_lengths, level_label
 
 try:
     from matplotlib.figure import Figure as Figure
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from dpublish.declare.domain import Axis, Domain
 
 BAR, INK, SOFT, GRID = "#4477aa", "#222222", "#666666", "#e4e4e4"
+LOG = "logarithmic axis: each step is ten times the one before"
+DECADES = 1_000.0
+"""The largest of some numbers over the smallest from which an axis is logarithmic."""
 OPEN_END = "an arrow: there is no upper limit"
 _LABEL_LENGTH = 28
 _LETTER = 0.075
@@ -44,12 +48,22 @@ def bars_figure(
     axes.barh(places, value, height=0.68, color=BAR, zorder=2)
     note = error_bars(axes, places, value, low, high)
     axes.set_xlim(left=0)  # after the error bars, so that the other end has room for them
+    if spans_decades(value):
+        # below one row the axis is linear, so that 0 has a place
+        axes.set_xscale("symlog", linthresh=1.0)
+        note = "; ".join(filter(None, (note, LOG)))
     axes.set_yticks(places, labels)
     axes.invert_yaxis()
     axes.set_xlabel(axis, color=SOFT)
     axes.grid(axis="x", color=GRID, zorder=0)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.0f}"))
     return figure, axes, note
+
+
+def spans_decades(numbers: Floats) -> bool:
+    """Whether numbers differ so much that the small ones cannot be seen beside the large ones."""
+    seen = numbers[numbers >= 1.0]
+    return seen.size > 2 and float(seen.max()) >= DECADES * float(np.median(seen))
 
 
 def error_bars(axes: Any, places: NDArray[Any], value: Floats, low: Floats, high: Floats) -> str:
@@ -137,7 +151,7 @@ def _bars(release: TableRelease, column: str, level: float, top: int) -> Figure:
         (frame.to_series(index).to_numpy() for index in (1, 3, 4)),
     )
     figure, axes, open_end = bars_figure(
-        [_short(label) for label in labels],
+        [_short(level_label(release.domain.axis(column), label)) for label in labels],
         value,
         low,
         high,
@@ -146,7 +160,7 @@ def _bars(release: TableRelease, column: str, level: float, top: int) -> Figure:
     dress(
         figure,
         axes,
-        f"{_dataset(release)}: {_short(column)}",
+        f"{_dataset(release)}: {short_label(axis_title(release.domain.axis(column)), 60)}",
         "; ".join(filter(None, (note, open_end))),
     )
     return figure
@@ -156,14 +170,12 @@ def _densities(frame: pl.DataFrame, axis: Axis) -> tuple[pl.DataFrame, str]:
     """Rows for each stretch as long as the shortest bin, where bins are not equally wide: a bar
     then says how common its values are, and not how wide its bin is. What has no width is left
     out."""
-    widths = np.diff(np.array(axis.edges, dtype=np.float64)) if axis.numeric else np.ones(1)
-    if np.allclose(widths, widths[0]):
+    lengths, per = bin_lengths(axis)
+    if not per:
         return frame, ""
-    unit = float(widths.min())
     shown = frame.head(axis.base)
-    numbers = [shown.to_series(index) * (unit / widths) for index in range(1, shown.width)]
-    length = f"{unit:,.10g} days" if axis.kind == "date" else f"{unit:,.10g}"
-    return pl.DataFrame([shown.to_series(0), *numbers]), f" per {length} of {_short(axis.name)}"
+    numbers = [shown.to_series(index) * lengths for index in range(1, shown.width)]
+    return pl.DataFrame([shown.to_series(0), *numbers]), f" per {_short(per)}"
 
 
 def _heat(release: TableRelease, first: str, second: str, level: float, top: int) -> Figure:
@@ -182,7 +194,12 @@ def _heat(release: TableRelease, first: str, second: str, level: float, top: int
         notes += [f"{_short(name)}: {note}"] if note else []
     grid, reach = (one[np.ix_(picked[0], picked[1])] for one in (grid, reach))
     labels = [
-        [_short(release.domain.axis(name).labels[int(code)]) for code in codes]
+        [
+            _short(
+                level_label(release.domain.axis(name), release.domain.axis(name).labels[int(code)])
+            )
+            for code in codes
+        ]
         for name, codes in zip((first, second), picked, strict=True)
     ]
     width = 2.6 + 0.56 * max(5, len(labels[1]))
@@ -202,8 +219,8 @@ def _heat(release: TableRelease, first: str, second: str, level: float, top: int
         ha="right" if turned else "center",
     )
     axes.set_yticks(range(len(labels[0])), labels[0])
-    axes.set_xlabel(_short(second), color=SOFT)
-    axes.set_ylabel(_short(first), color=SOFT)
+    axes.set_xlabel(_short(axis_title(release.domain.axis(second))), color=SOFT)
+    axes.set_ylabel(_short(axis_title(release.domain.axis(first))), color=SOFT)
     if grid.size <= 150:
         brightest = max(float(grid.max()), 1.0)
         for (row, column), number in np.ndenumerate(grid):

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from dpublish.errors import QueryError
 from dpublish.outputs import as_path, keep_apart
@@ -278,6 +279,7 @@ def _dcat(facts: Facts, table: _Table | None) -> str:
             "dct": "http://purl.org/dc/terms/",
             "foaf": "http://xmlns.com/foaf/0.1/",
             "vcard": "http://www.w3.org/2006/vcard/ns#",
+            "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
             "spdx": "http://spdx.org/rdf/terms#",
             "xsd": "http://www.w3.org/2001/XMLSchema#",
         },
@@ -299,18 +301,25 @@ def _dcat(facts: Facts, table: _Table | None) -> str:
         distribution: dict[str, Any] = {
             "@type": "dcat:Distribution",
             "dct:title": {"@value": table.path.name, "@language": "en"},
-            "dcat:mediaType": "text/csv",
-            "dcat:byteSize": table.size,
+            # the file beside this record, wherever both are put
+            "dcat:accessURL": {"@id": quote(table.path.name)},
+            "dcat:mediaType": {
+                "@id": "http://www.iana.org/assignments/media-types/text/csv",
+                "@type": "dct:MediaType",
+            },
+            "dcat:byteSize": {"@value": str(table.size), "@type": "xsd:nonNegativeInteger"},
             "spdx:checksum": {
                 "@type": "spdx:Checksum",
-                "spdx:algorithm": "sha256",
-                "spdx:checksumValue": table.sha256,
+                "spdx:algorithm": {"@id": "spdx:checksumAlgorithm_sha256"},
+                "spdx:checksumValue": {"@value": table.sha256, "@type": "xsd:hexBinary"},
             },
         }
         if licence:
-            distribution["dct:license"] = licence
+            address = {"@id": licence} if licence.startswith("https://") else {}
+            said = {"rdfs:label": licence, "@type": "dct:LicenseDocument"}
+            distribution["dct:license"] = {**address, **said}
         record["dcat:distribution"] = [distribution]
-    facts.missing.append("an address to download it from (dcat:accessURL)")
+    facts.missing.append("a public address to download it from (dcat:accessURL)")
     return _json(record)
 
 

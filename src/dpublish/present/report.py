@@ -9,26 +9,24 @@ kind never writes HTML.
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from dpublish.errors import QueryError
+from dpublish.errors import PublishError, QueryError
 from dpublish.outputs import as_path
-from dpublish.present.charts import Bar, bar_chart, safe_text
-from dpublish.privacy.statement import meaning
+from dpublish.present.charts import Bar
+from dpublish.privacy.statement import guesses, meaning
 from dpublish.releases.bundle.manifest import read_cost
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from dpublish.declare.domain import Domain
+    from dpublish.declare.domain import Axis, Domain
+    from dpublish.declare.grid import Floats
     from dpublish.privacy.cost import Cost
     from dpublish.releases.base import Release
 
@@ -102,6 +100,8 @@ class Chart:
 
     title: str
     bars: Sequence[Bar]
+    per: str = ""
+    """What the length of a bar means, where it is not a number of rows."""
 
 
 @dataclass(frozen=True)
@@ -157,33 +157,31 @@ def write_report(release: Release, path: str | Path) -> Path:
 
 
 def report_html(release: Release) -> str:
-    """The whole page."""
-    own = release.sections()
-    name = str(release.manifest["dataset"])
-    *told, checks, limits = report_sections(release)
-    sections = (*_about(release), *told, *_unknown(release), checks, limits)
-    style = resources.files("dpublish.present").joinpath("report.css").read_text(encoding="utf-8")
-    contents = Listing([(Link(one.title, _anchor(one.title)),) for one in sections], columns=2)
-    shown = [_header(release, own), f"<nav>{_block(contents)}</nav>"]
-    body = "\n".join([*shown, *(section_html(one) for one in sections)])
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        # nothing in the page may load anything, whatever text it quotes
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src '
-        "'unsafe-inline'\">"
-        f"<title>Release of {safe_text(name)}</title><style>\n{style}</style></head>\n<body>"
-        f"<main>\n{body}\n"
-        '<footer class="soft">This page was made from the release file alone. It reveals nothing '
-        "that the file does not.</footer>\n</main></body></html>\n"
-    )
+    """The whole page: the printable skin."""
+    from dpublish.present.page.page import skin_html
+
+    return skin_html(release, release.sections(), skin="report")
 
 
-def report_sections(release: Release) -> tuple[Section, ...]:
-    """All that is said about a release, in order: the report and the page show the same."""
-    own = release.sections()
+LATER = (
+    "Expected accuracy",
+    "What was joined",
+    "What was asked",
+    "How it was made",
+    "How to use it",
+)
+"""Sections for readers who want to know how; what the release says comes first."""
+
+
+def report_sections(release: Release, own: Report | None = None) -> tuple[Section, ...]:
+    """All that is said about a release, in order: the report and the page show the same. What it
+    shows, what it does not know, who publishes it and whom it protects; then how it was made."""
+    own = release.sections() if own is None else own
+    first = [one for one in own.sections if one.title not in LATER]
+    later = [one for title in LATER for one in own.sections if one.title == title]
     checked = (verification(release), _limitations(release, own.limits))
-    return (guarantee(release), *own.sections, *checked)
+    middle = (unknown(release), about(release), guarantee(release))
+    return (*first, *middle, *later, *checked)
 
 
 # -- the sections that every release has
@@ -198,7 +196,7 @@ _ABOUT = {
 }
 
 
-def _about(release: Release) -> list[Section]:
+def about(release: Release) -> Section:
     """Who publishes it, why, and what may be done with it, as far as the schema says."""
     said = release.manifest.get("about", {})
     rows = [(label, str(said[key])) for key, label in _ABOUT.items() if said.get(key)]
@@ -206,7 +204,7 @@ def _about(release: Release) -> list[Section]:
     blocks: list[Block] = [Table((), rows)] if rows else []
     if silent:
         blocks.append(Paragraph(f"Not stated: {', '.join(silent)}.", "soft"))
-    return [Section("About", [*blocks, *_columns_in_words(release)])]
+    return Section("About", [*blocks, *_columns_in_words(release)])
 
 
 _FROM_ROWS = "taken from the rows"
@@ -216,9 +214,11 @@ _FROM_ROWS = "taken from the rows"
 def _columns_in_words(release: Release) -> list[Block]:
     """What the schema tells people about columns, and where their bounds and levels come from."""
     keys = ("title", "description", "units", "source", "labels")
-    axes = [axis for axis in release.manifest.get("domain", ()) if any(key in axis for key in keys)]
+    declared = release.manifest.get("domain", ())
+    axes = [axis for axis in declared if any(key in axis for key in keys)]
     if not axes:
-        return []
+        silent = "The schema does not say where bounds and levels of columns come from."
+        return [Paragraph(silent, "soft")] if declared else []
     rows = []
     for axis in axes:
         labels = "; ".join(f"{level} = {text}" for level, text in axis.get("labels", {}).items())
@@ -237,8 +237,42 @@ def _columns_in_words(release: Release) -> list[Block]:
     return blocks
 
 
-def _unknown(release: Release) -> list[Section]:
+OF_KIND: dict[str, tuple[str, ...]] = {
+    "itemsets": (
+        "How often sets of items occur that were not counted: they get wide limits, or none.",
+        "What the same people bought at other times.",
+    ),
+    "linear-model": (
+        "How well the model predicts the private rows: that was not published.",
+        "Numbers of rows: a model counts nobody.",
+    ),
+    "solution": (
+        "The private numbers that the solution was chosen by, but for those that are shown with "
+        "noise.",
+    ),
+    "halfspaces": ("Conditions other than a comparison of a weighted sum of its columns.",),
+    "weighted-rows": (
+        "What tables that were not counted look like among the private rows: there the public rows "
+        "speak.",
+    ),
+}
+"""What no release of a kind can tell."""
+
+
+def unknown(release: Release) -> Section:
     """What this release cannot tell, from how its columns were counted."""
+    said = "Questions that need one of these get wide limits, or none and a note that says so."
+    lines: list[Text] = [*OF_KIND.get(release.kind, ()), *_unknown_columns(release)]
+    lines.append(
+        "Anything about a single person: a number that rests on a few rows is mostly noise."
+    )
+    return Section(UNKNOWN, [Paragraph(said), Listing(lines)])
+
+
+UNKNOWN = "What this release does not know"
+
+
+def _unknown_columns(release: Release) -> list[Text]:
     from dpublish.releases.aggregates import AggregatesRelease
 
     if not isinstance(release, AggregatesRelease):
@@ -266,9 +300,7 @@ def _unknown(release: Release) -> list[Section]:
                 "How columns go together that were not counted together, but for what other counts "
                 f"imply; numbers about them are a model's guess with wide limits: {_some(apart)}."
             )
-    said = "Questions that need one of these get wide limits, or none and a note that says so."
-    title = "What this release does not know"
-    return [Section(title, [Paragraph(said), Listing(lines)])] if lines else []
+    return lines
 
 
 def _some(pairs: Sequence[str]) -> str:
@@ -304,12 +336,46 @@ def guarantee(release: Release) -> Section:
     return Section(
         "The guarantee",
         [
-            Paragraph(release.privacy, "promise"),
-            Paragraph("In other words:"),
+            Paragraph(guesses(cost, neighbours)[0], "promise"),
             Listing(words),
             Paragraph(not_meant),
+            *_budget(release),
+            Heading("In the words of the release file"),
+            Paragraph(release.privacy, "soft"),
         ],
     )
+
+
+def _budget(release: Release) -> list[Block]:
+    """What this release cost, and what was paid for the same people by then, of how much."""
+    receipt = release.manifest["receipt"]
+    rows: list[tuple[str, str]] = [
+        ("this release", read_cost(release.manifest["privacy"]).describe())
+    ]
+    for key, name in (
+        ("spent", "all releases so far, this one included"),
+        ("budget", "the whole budget"),
+    ):
+        cost = _cost_of(receipt.get(key))
+        if cost is not None:
+            rows.append((name, cost.describe()))
+    if len(rows) == 1:
+        rows.append(("all releases so far, and the whole budget", "not stated in this file"))
+    others = release.manifest["privacy"].get("other_budgets")
+    note = (
+        "Other budgets that pay for the same people are named in the guarantee." if others else ""
+    )
+    return [Heading("Budget"), Table((), rows), *([Paragraph(note, "soft")] if note else [])]
+
+
+def _cost_of(data: object) -> Cost | None:
+    """A cost as a receipt has it; None for anything else, as a bundle may hold anything."""
+    from dpublish.privacy.cost import Cost
+
+    try:
+        return Cost.from_json(cast("dict[str, Any]", data)) if isinstance(data, dict) else None
+    except (PublishError, ValueError, TypeError, KeyError, ArithmeticError):
+        return None
 
 
 def how_it_was_made(release: Release, *, until: int | None = None) -> Section:
@@ -369,7 +435,7 @@ def column_charts(domain: Domain, marginal: Callable[[str], pl.DataFrame]) -> li
     """A chart of every column, from tables of labels, count, standard error, low and high."""
     blocks: list[Block] = []
     for axis in domain.axes[:MAX_CHARTS]:
-        blocks.append(Heading(axis.name))
+        blocks.append(Heading(axis_title(axis)))
         if axis.cardinality > 1_000_000:
             blocks.append(Paragraph(f"{axis.cardinality:,} values: too many to show.", "soft"))
             continue
@@ -383,8 +449,19 @@ def column_charts(domain: Domain, marginal: Callable[[str], pl.DataFrame]) -> li
             frame.to_series(3).to_numpy(),
             frame.to_series(4).to_numpy(),
         )
-        bars = [Bar(labels[int(i)], float(value[i]), float(low[i]), float(high[i])) for i in order]
-        blocks.append(Chart(axis.name, bars))
+        lengths, per = bin_lengths(axis)
+        bars = [
+            Bar(
+                level_label(axis, labels[int(i)]),
+                float(value[i]),
+                float(low[i]),
+                float(high[i]),
+                float(lengths[i]) if i < lengths.size else 1.0,
+            )
+            for i in order
+        ]
+        note = f"Bins differ in width: bars show rows per {per}, figures the rows of a bin."
+        blocks.append(Chart(axis.name, bars, note if per else ""))
         left = frame.height - len(bars)
         if left:
             note = f"The {len(bars)} largest are shown; {left:,} more are in the release."
@@ -393,6 +470,30 @@ def column_charts(domain: Domain, marginal: Callable[[str], pl.DataFrame]) -> li
     if left > 0:
         blocks.append(Paragraph(f"{left} more columns are in the release.", "soft"))
     return blocks
+
+
+def axis_title(axis: Axis) -> str:
+    """A column's name, with its title and units where the schema has them."""
+    words = axis.wording
+    named = f"{words.title} ({axis.name})" if words.title else axis.name
+    return f"{named}, in {words.units}" if words.units else named
+
+
+def level_label(axis: Axis, label: str) -> str:
+    """A level in the words of the schema, with its code."""
+    text = axis.wording.labels.get(label)
+    return f"{text} ({label})" if text else label
+
+
+def bin_lengths(axis: Axis) -> tuple[Floats, str]:
+    """What rows of each bin are to be multiplied by to be rows per stretch as long as the shortest
+    bin, and that stretch in words; empty where all bins are equally long."""
+    widths = np.diff(np.array(axis.edges, dtype=np.float64)) if axis.numeric else np.ones(1)
+    if np.allclose(widths, widths[0]):
+        return np.ones(0), ""
+    unit = float(widths.min())
+    of = "days" if axis.kind == "date" else axis.wording.units or f"of {axis.name}"
+    return unit / widths, f"{unit:,.10g} {of}"
 
 
 def usage(release: Release, *lines: str) -> Section:
@@ -427,126 +528,13 @@ def big(number: int) -> str:
     return f"{number:,}" if number < 10**9 else f"{float(number):.2e}"
 
 
-# -- the renderer
-
-
-def _header(release: Release, own: Report) -> str:
-    """Name, method and date, warnings (one if it was made with a seed), the lead, and figures to
-    see at a glance."""
-    manifest = release.manifest
-    shown = [*own.tiles, (_price(read_cost(manifest["privacy"])), "privacy cost")]
-    cards = "".join(
-        f'<div class="tile"><b>{safe_text(top)}</b><span>{safe_text(below)}</span></div>'
-        for top, below in shown
-    )
-    seeded = (
-        "Made with a fixed seed, for tests. This release gives no protection and must not be "
-        "given out."
-    )
-    notes = own.warnings if release.publishable else (seeded, *own.warnings)
-    warned = "".join(_block(Paragraph(line, "warning")) for line in notes)
-    return (
-        f'<header><div class="kicker">Differentially private release</div>'
-        f"<h1>{safe_text(str(manifest['dataset']))}</h1>"
-        f'<div class="soft">Method: {safe_text(str(manifest["method"]))} · '
-        f"made {safe_text(str(manifest['created']))}</div></header>"
-        f'{warned}{_block(Paragraph(own.lead))}<div class="tiles">{cards}</div>'
-    )
-
-
-def section_html(section: Section) -> str:
-    """One section; every text in it is escaped."""
-    head = f'<h2 id="{_anchor(section.title)}">{safe_text(section.title)}</h2>'
-    return head + "".join(map(_block, section.blocks))
-
-
-def _anchor(title: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
-
-
-def _block(block: Block) -> str:
-    match block:
-        case Paragraph(text, tone):
-            return f'<p class="{tone}">{_text(text)}</p>' if tone else f"<p>{_text(text)}</p>"
-        case Heading(text):
-            return f"<h3>{safe_text(text)}</h3>"
-        case Listing(items, ordered, columns):
-            tag = "ol" if ordered else "ul"
-            style = f' class="columns-{min(columns, 4)}"' if columns > 1 else ""
-            lines = "".join(f"<li>{_text(item)}</li>" for item in items)
-            return f"<{tag}{style}>{lines}</{tag}>"
-        case Table():
-            return _table(block)
-        case Chart(title, bars):
-            return bar_chart(bars, title) + _numbers(bars)
-        case Drawing(svg):
-            return svg
-        case Program(lines):
-            return f"<pre>{safe_text(_aligned(lines))}</pre>"
-
-
-def _numbers(bars: Sequence[Bar]) -> str:
-    """The numbers of a chart as a table, for readers who do not see it."""
-    rows = [
-        (
-            bar.label,
-            f"{bar.value:,.0f}",
-            f"{bar.low:,.0f}",
-            f"{bar.high:,.0f}" if math.isfinite(bar.high) else "no limit",
-        )
-        for bar in bars
-    ]
-    table = _table(Table(("value", "rows", "at least", "at most"), rows, right=(1, 2, 3)))
-    return f"<details><summary>The same numbers as a table</summary>{table}</details>"
-
-
-def _text(text: Text) -> str:
-    parts: Iterable[str | Strong | Code | Link] = (text,) if isinstance(text, str) else text
-    marked = []
-    for part in parts:
-        if isinstance(part, str):
-            marked.append(safe_text(part))
-        elif isinstance(part, Link):
-            marked.append(f'<a href="#{safe_text(part.anchor)}">{safe_text(part.text)}</a>')
-        else:
-            tag = "b" if isinstance(part, Strong) else "code"
-            marked.append(f"<{tag}>{safe_text(part.text)}</{tag}>")
-    return "".join(marked)
-
-
 def plain_text(text: Text) -> str:
     """A text without marks."""
     parts: Iterable[str | Strong | Code | Link] = (text,) if isinstance(text, str) else text
     return "".join(part if isinstance(part, str) else part.text for part in parts)
 
 
-def _table(table: Table) -> str:
-    right = set(table.right)
-
-    def cell(tag: str, place: int, text: Text) -> str:
-        number = ' class="number"' if place in right else ""
-        return f"<{tag}{number}>{_text(text)}</{tag}>"
-
-    lines = []
-    if table.head:
-        lines.append("".join(cell("th", place, text) for place, text in enumerate(table.head)))
-    for row in table.rows:
-        if table.head and len(row) == 1 < len(table.head):
-            lines.append(f'<td colspan="{len(table.head)}" class="soft">{_text(row[0])}</td>')
-            continue
-        named = not table.head
-        cells = [cell("th" if named and not at else "td", at, text) for at, text in enumerate(row)]
-        lines.append("".join(cells))
-    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
-
-
-def _aligned(lines: Sequence[str]) -> str:
-    pairs = [[part.rstrip() for part in line.partition("            # ")[::2]] for line in lines]
-    width = min(64, max((len(left) for left, right in pairs if right), default=0))
-    return "\n".join(f"{left:<{width}}  # {right}" if right else left for left, right in pairs)
-
-
-def _price(cost: Cost) -> str:
+def price(cost: Cost) -> str:
     price = (
         cost.describe()
         .split(" (")[0]

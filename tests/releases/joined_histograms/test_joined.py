@@ -276,7 +276,7 @@ def test_plots_and_page(release: JoinedRelease, tmp_path: Path) -> None:
     page = release.report(tmp_path / "page.html").read_text()
     for words in (
         "What was joined",
-        "In other words",
+        "In the words of the release file",
         "Guessing membership",
         "How it was made",
         "privacy cost",

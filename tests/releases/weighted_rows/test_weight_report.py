@@ -76,7 +76,7 @@ def test_the_page_has_weights_columns_means_and_warnings(home: Path) -> None:
         "Coefficients",
         "How it was made",
         "fixed seed",
-        "In other words",
+        "In the words of the release file",
         "nor how they were chosen",
         "Check it",
     ):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
@@ -219,7 +219,12 @@ class IntervalTree(Mechanism):
         size = schema.size_or_nominal
         rows = None if size is None else size * schema.unit.max_rows
         common: dict[str, Any] = {
-            "domain": shape.domain(),
+            "domain": Domain(
+                tuple(
+                    replace(axis, wording=schema.column(axis.name).wording)
+                    for axis in shape.domain().axes
+                )
+            ),
             "shape": shape,
             "tree": self.tree,
             "positions": math.prod(grid.positions for grid in shape.grids),

@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import PublishError
+from dpublish.present.report import axis_title, bin_lengths, level_label
 
 if TYPE_CHECKING:
     import polars as pl
@@ -53,6 +55,9 @@ class Cells:
     note: str = ""
     where: Sequence[str] = ()
     """The condition that asks for each row, where one can be written."""
+    lengths: Sequence[float] = ()
+    per: str = ""
+    """How long rows of each bin are drawn where bins differ in width, and what that shows."""
 
     @classmethod
     def of(
@@ -80,6 +85,8 @@ class Cells:
             facts["note"] = self.note
         if self.where:
             facts["where"] = self.where
+        if self.per:
+            facts["s"], facts["per"] = self.lengths, self.per
         return facts
 
 
@@ -94,6 +101,8 @@ class Lookups:
     lists: Sequence[Cells] = ()
     missing: Sequence[str] = ()
     """Tables that the page does not have, and why."""
+    summaries: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
+    """Mean and quantiles of columns of numbers, as they are printed."""
 
 
 def lookups(release: Any, by: Sequence[str] = ()) -> Lookups:
@@ -123,8 +132,42 @@ def _table_lookups(release: Any, domain: Domain, by: Sequence[str]) -> Lookups:
             missing.append(f"{first.name} by {second.name}: {error}")
     if by:
         crossed.append(_cross(release, tuple(domain.axis(name) for name in by)))
-    columns = [{"name": axis.name, "kind": axis.kind, "ordered": axis.ordered} for axis in shown]
-    return Lookups(columns, singles, ranges, crossed, missing=missing)
+    columns = [_column(axis) for axis in shown]
+    summaries = {axis.name: lines for axis in shown if (lines := _summary(release, axis))}
+    return Lookups(columns, singles, ranges, crossed, missing=missing, summaries=summaries)
+
+
+def _column(axis: Axis) -> dict[str, Any]:
+    """A column, in the words of the schema where it has any."""
+    said = {"title": axis_title(axis), "about": axis.wording.description}
+    words = {key: text for key, text in said.items() if text and text != axis.name}
+    return {"name": axis.name, "kind": axis.kind, "ordered": axis.ordered, **words}
+
+
+SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
+
+
+def _summary(release: Any, axis: Axis) -> list[dict[str, str]]:
+    """The mean and some quantiles of a column of numbers, with limits and what they rest on."""
+    if axis.kind not in ("integer", "real") or not hasattr(release, "quantile"):
+        return []
+    name = axis.name
+    asked: list[tuple[str, str, Any]] = [
+        ("mean", f"mean({_quoted(name)})", lambda: release.mean(name, level=LEVEL))
+    ]
+    for share in SHARES:
+        what = "median" if share == 0.5 else f"{share:.0%}"
+        call = f"quantile({_quoted(name)}, {share:g})"
+        asked.append((what, call, partial(release.quantile, name, share, level=LEVEL)))
+    found = []
+    for what, call, ask in asked:
+        try:
+            one = ask()
+        except PublishError:
+            continue
+        value, low, high = one.written()
+        found.append({"what": what, "v": value, "l": low, "h": high, "note": one.note, "ask": call})
+    return found
 
 
 def _single(release: Any, axis: Axis) -> Cells | None:
@@ -139,12 +182,16 @@ def _single(release: Any, axis: Axis) -> Cells | None:
         note = f"The {MAX_LISTED} largest of {value.size:,} values."
     words = " ".join((note, *release.basis_notes(frame))).strip()
     conditions = [condition(axis, int(code), int(code)) for code in kept]
+    lengths, per = bin_lengths(axis)
+    drawn = [round(float(lengths[code]), 6) if code < lengths.size else 1.0 for code in kept]
     return Cells.of(
         (axis.name,),
-        [[axis.labels[int(code)] for code in kept]],
+        [[level_label(axis, axis.labels[int(code)]) for code in kept]],
         [one[kept] for one in (value, low, high)],
         note=words,
         where=conditions,
+        lengths=drawn,
+        per=per,
     )
 
 
@@ -240,7 +287,7 @@ def grouped(release: Any, axis: Axis) -> Groups:
     """At most `MAX_LABELS` groups of values: neighbours where values have an order, otherwise the
     largest ones and all others."""
     if axis.cardinality <= MAX_LABELS:
-        return [(label, [code]) for code, label in enumerate(axis.labels)]
+        return [(level_label(axis, label), [code]) for code, label in enumerate(axis.labels)]
     if axis.ordered:
         return contiguous(axis, MAX_LABELS)
     value = _numbers(release.marginal(axis.name, level=LEVEL))[0][: axis.base]
@@ -248,7 +295,7 @@ def grouped(release: Any, axis: Axis) -> Groups:
     largest = sorted(np.argsort(-value, kind="stable")[: MAX_LABELS - 1 - len(apart)].tolist())
     rest = [code for code in range(axis.base) if code not in largest]
     return [
-        *((axis.labels[code], [code]) for code in largest),
+        *((level_label(axis, axis.labels[code]), [code]) for code in largest),
         (f"all {len(rest)} others", rest),
         *((axis.labels[code], [code]) for code in apart),
     ]
@@ -317,7 +364,8 @@ def _tree_lookups(release: Any) -> Lookups:
     """Ranges of each column of an interval tree, and boxes of each two."""
     grids = release.shape.grids
     steps = {grid.name: _grid_steps(grid) for grid in grids}
-    columns, singles, ranges, crossed = [], [], {}, []
+    columns, singles, ranges, crossed, summaries = [], [], {}, [], {}
+    worded = Domain.from_json(release.manifest["domain"]).axes
     everything = [(float(grid.lower), _last(grid, grid.positions)) for grid in grids]
     for place, grid in enumerate(grids):
         edges = steps[grid.name]
@@ -327,7 +375,13 @@ def _tree_lookups(release: Any) -> Lookups:
         value, low, high = _numbers(_asked(release, boxes))
         labels = tuple(_written(grid, a, b) for a, b in parts)
         alone = [at for at, (i, j) in enumerate(spans) if i == j]
-        singles.append(Cells.of((grid.name,), [labels], [one[alone] for one in (value, low, high)]))
+        numbers = [one[alone] for one in (value, low, high)]
+        if len(grids) == 1 and release.missing is not None:
+            none = release.without_value(level=LEVEL)
+            labels = (*labels, "(missing)")
+            more = (none.value, none.low, none.high)
+            numbers = [np.append(one, end) for one, end in zip(numbers, more, strict=True)]
+        singles.append(Cells.of((grid.name,), [labels], numbers))
         ranges[grid.name] = {
             "from": [_value(grid, a) for a, _ in parts],
             "to": [_value(grid, b) for _, b in parts],
@@ -338,7 +392,9 @@ def _tree_lookups(release: Any) -> Lookups:
                 for i, j in spans
             ],
         }
-        columns.append({"name": grid.name, "kind": grid.kind, "ordered": True})
+        columns.append({**_column(worded[place]), "ordered": True})
+        if (summary := _summary(release, worded[place])) and grid.kind != "date":
+            summaries[grid.name] = summary
     for (at, first), (to, second) in itertools.combinations(enumerate(grids), 2):
         sides = [
             [(_first(grid, a), _last(grid, b)) for a, b in itertools.pairwise(steps[grid.name])]
@@ -351,7 +407,7 @@ def _tree_lookups(release: Any) -> Lookups:
             for grid, side in zip((first, second), sides, strict=True)
         ]
         crossed.append(Cells.of((first.name, second.name), both, (value, low, high)))
-    return Lookups(columns, singles, ranges, crossed)
+    return Lookups(columns, singles, ranges, crossed, summaries=summaries)
 
 
 def _asked(release: Any, boxes: Sequence[Sequence[tuple[float, float]]]) -> pl.DataFrame:

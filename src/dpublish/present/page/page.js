@@ -26,6 +26,8 @@ const tables = data.singles.length ? data.singles : data.lists;
 const names = tables.map((table) => table.columns[0]);
 const crossed = new Map(data.crossed.map((table) => [table.columns.join("\u0000"), table]));
 
+const titles = new Map(data.columns.map((column) => [column.name, column.title ?? column.name]));
+const titled = (name) => titles.get(name) ?? name;
 function option(value, text) { return element("option", { value }, text ?? value); }
 
 // -- the state of the view, which is its address
@@ -77,6 +79,7 @@ export function rowsOf(table) {
   return table.labels[0].map((label, row) => ({
     label,
     where: table.where ? table.where[row] : "",
+    scale: table.s ? table.s[row] : 1,
     cells: Array.from({ length: width }, (_, column) => {
       const at = row * width + column;
       return { value: table.v[at], low: table.l[at], high: table.h[at] };
@@ -106,7 +109,7 @@ const SURE = "In at least 95 of 100 such releases the true number lies between t
 function showTable(state, { table, rows }) {
   const crossing = table.columns.length > 1;
   const head = crossing ? headings(table) : ["rows", "95% limits"];
-  const top = element("tr", {}, element("th", { scope: "col" }, crossing ? `${table.columns[0]} \\ ${table.columns.slice(1).join(", ")}` : table.columns[0]),
+  const top = element("tr", {}, element("th", { scope: "col" }, crossing ? `${titled(table.columns[0])} \\ ${table.columns.slice(1).map(titled).join(", ")}` : titled(table.columns[0])),
     ...head.map((text) => element("th", { scope: "col", class: "number" }, text)), ...(crossing ? [] : [element("th", { scope: "col" }, "how sure is this?")]));
   const body = rows.map((row) => {
     const line = element("tr", {}, element("th", { scope: "row" }, row.label));
@@ -127,21 +130,23 @@ function showTable(state, { table, rows }) {
 }
 function caption(table, rows) {
   const all = table.labels[0].length;
-  return `${table.columns.join(" by ")}: ${rows.length === all ? "" : `${rows.length} of ${all} rows, `}numbers of rows with 95% limits${table.uncounted ? "; not counted together (hatched)" : ""}`;
+  return `${table.columns.map(titled).join(" by ")}: ${rows.length === all ? "" : `${rows.length} of ${all} rows, `}numbers of rows with 95% limits${table.uncounted ? "; not counted together (hatched)" : ""}`;
 }
 
 // -- the chart: bars with error bars, hatched where columns were not counted together
 
 function showChart({ table, rows }) {
   const head = headings(table);
-  const bars = rows.flatMap((row) => row.cells.map((cell, at) => ({ ...cell, label: head[at] ? `${row.label} · ${head[at]}` : row.label })));
+  const bars = rows.flatMap((row) => row.cells.map((cell, at) => ({ ...cell, s: row.scale, label: head[at] ? `${row.label} · ${head[at]}` : row.label })));
   if (!bars.length || bars.length > 160) {
     byId("chart").replaceChildren(element("p", { class: "soft" }, bars.length ? "Too many bars to draw: filter the rows, or read the table." : "No row has this in its name."));
     return;
   }
-  const longest = Math.min(36, Math.max(...bars.map((bar) => bar.label.length)));
-  const line = 22, left = 24 + 7 * longest, right = 110, width = 860, height = 8 + line * bars.length + 26;
-  const most = Math.max(1, ...bars.flatMap((bar) => [bar.value, bar.high ?? bar.value]));
+  // a phone gets a narrower drawing, so that its letters can be read
+  const narrow = window.innerWidth < 560, most_letters = narrow ? 18 : 36;
+  const longest = Math.min(most_letters, Math.max(...bars.map((bar) => bar.label.length)));
+  const line = 22, left = 24 + 7 * longest, right = narrow ? 70 : 110, width = narrow ? 430 : 860, height = 8 + line * bars.length + 26;
+  const most = Math.max(1, ...bars.flatMap((bar) => [bar.value * bar.s, (bar.high ?? bar.value) * bar.s]));
   const scale = (width - left - right) / most;
   const step = 10 ** Math.floor(Math.log10(most)) / (most / 10 ** Math.floor(Math.log10(most)) < 2 ? 4 : 1);
   const parts = [drawn("pattern", { id: "hatched", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
@@ -153,19 +158,20 @@ function showChart({ table, rows }) {
   }
   bars.forEach((bar, at) => {
     const y = 8 + at * line, middle = y + line / 2 - 2;
-    const label = bar.label.length > 36 ? `${bar.label.slice(0, 35)}…` : bar.label;
-    const end = left + Math.min(bar.high ?? most, most) * scale;
+    const label = bar.label.length > most_letters ? `${bar.label.slice(0, most_letters - 1)}…` : bar.label;
+    const long = scale * bar.s, end = left + (bar.high === null ? most * scale : bar.high * long);
     parts.push(drawn("text", { x: left - 8, y: middle + 4, "text-anchor": "end" }, label),
-      drawn("rect", { class: "bar", x: left, y: y + 1, height: line - 7, width: Math.max(0, bar.value * scale) }),
-      drawn("line", { class: "error", x1: left + bar.low * scale, x2: end, y1: middle, y2: middle }),
-      drawn("line", { class: "error", x1: left + bar.low * scale, x2: left + bar.low * scale, y1: middle - 4, y2: middle + 4 }));
+      drawn("rect", { class: "bar", x: left, y: y + 1, height: line - 7, width: Math.max(0, bar.value * long) }),
+      drawn("line", { class: "error", x1: left + bar.low * long, x2: end, y1: middle, y2: middle }),
+      drawn("line", { class: "error", x1: left + bar.low * long, x2: left + bar.low * long, y1: middle - 4, y2: middle + 4 }));
     if (bar.high !== null) parts.push(drawn("line", { class: "error", x1: end, x2: end, y1: middle - 4, y2: middle + 4 }));
     else parts.push(drawn("text", { x: end + 2, y: middle + 4 }, "→"));
     parts.push(drawn("text", { x: end + 14, y: middle + 4 }, written(bar.value)));
   });
   const picture = drawn("svg", { class: table.uncounted ? "plot uncounted" : "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Bars with 95% limits; the same numbers are in the table: ${caption(table, rows)}` }, ...parts);
   for (const bar of table.uncounted ? picture.querySelectorAll("rect.bar") : []) bar.setAttribute("class", "hatched-bar");
-  byId("chart").replaceChildren(picture);
+  const said = table.per ? [element("p", { class: "soft" }, `Bins differ in width: bars show rows per ${table.per}, figures the rows of a bin.`)] : [];
+  byId("chart").replaceChildren(...said, picture);
 }
 
 // -- ranges of an ordered column
@@ -192,6 +198,21 @@ function showRange(state) {
   const found = rangeAt(ranges, first, last);
   byId("range-answer").textContent = `${written(found.value)} rows (95% limits ${written(found.low)} to ${written(found.high)})`;
   return found;
+}
+
+// -- mean and quantiles of a column of numbers, as they were printed
+
+function showSummary(state) {
+  const place = byId("summary"), found = data.summaries?.[state.column];
+  if (!place) return;
+  if (!found || state.by) { place.replaceChildren(); return; }
+  const top = element("tr", {}, ...found.map((one) => element("th", { scope: "col", class: "number" }, one.what)));
+  const line = element("tr", {}, ...found.map((one) => element("td", { class: "number" }, one.v, element("span", { class: "limits" }, `${one.l} to ${one.h}`))));
+  const notes = [...new Set(found.map((one) => one.note).filter(Boolean))];
+  const asked = element("p", {}, "To ask again: ", element("code", {}, `dpublish query ${data.file} "${found[0].ask}"`));
+  place.replaceChildren(
+    element("table", { class: "summary" }, element("caption", { class: "soft" }, `${titled(state.column)}: the mean, and the values that so many of the rows are not above, with 95% limits`), element("thead", {}, top), element("tbody", {}, line)),
+    element("details", {}, element("summary", {}, "how sure?"), element("p", {}, SURE), ...notes.map((note) => element("p", {}, `Limits: ${note}.`)), asked));
 }
 
 // -- commands, files, links
@@ -238,13 +259,14 @@ function show() {
   if (by) {
     const others = names.filter((name) => name !== state.column && crossTable(state.column, name));
     const wider = [...crossed.keys()].filter((key) => key.split("\u0000").length > 2 && key.split("\u0000")[0] === state.column);
-    by.replaceChildren(option("", "nothing else"), ...others.map((name) => option(name)), ...wider.map((key) => option(key, key.split("\u0000").slice(1).join(" and "))));
+    by.replaceChildren(option("", "nothing else"), ...others.map((name) => option(name, titled(name))), ...wider.map((key) => option(key, key.split("\u0000").slice(1).map(titled).join(" and "))));
     by.value = state.by;
   }
   byId("sort").value = state.sort;
   if (document.activeElement !== byId("filter")) byId("filter").value = state.filter;
   byId("note").textContent = view.table.note ?? "";
   const found = showRange(state);
+  showSummary(state);
   showChart(view);
   showTable(state, view);
   byId("commands").textContent = commands(state, found);
@@ -258,7 +280,7 @@ function change(part) {
 }
 
 if (names.length) {
-  byId("column").replaceChildren(...names.map((name) => option(name)));
+  byId("column").replaceChildren(...names.map((name) => option(name, titled(name))));
   for (const id of ["column", "by", "sort", "from", "to"]) byId(id)?.addEventListener("change", (event) => change({ [id]: event.target.value }));
   byId("filter").addEventListener("input", (event) => change({ filter: event.target.value }));
   byId("csv").addEventListener("click", () => { const state = readState(); save(`${state.column}${state.by ? `-by-${state.by}` : ""}.csv`.replaceAll("\u0000", "-"), asCsv(chosen(state)), "text/csv"); });

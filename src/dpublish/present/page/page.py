@@ -1,4 +1,5 @@
-"""`dpublish page`: a release as one HTML file that is opened from disk, without server or network.
+"""`dpublish page`: a release as one HTML file that is opened from disk, without server or network;
+and `dpublish report`: the same sections in a skin to print.
 
 What it can answer was worked out by the release (`lookup.py`); what it says about itself are the
 sections of the report. Every string of a bundle is data: templates escape it, the script puts it
@@ -10,16 +11,20 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import re
 from collections.abc import Sequence
+from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from dpublish.errors import QueryError
 from dpublish.outputs import as_path
+from dpublish.present.charts import visible
 from dpublish.present.page.lookup import LEVEL, Lookups, lookups
-from dpublish.present.report import Section, report_sections, section_html
+from dpublish.present.render import anchor, section_html, text_html
+from dpublish.present.report import Report, price, report_sections
 from dpublish.privacy.statement import guesses
 from dpublish.releases.bundle.manifest import read_cost
 
@@ -48,36 +53,70 @@ def write_page(release: Release, path: str | Path, *, by: Sequence[str] = ()) ->
 
 def page_html(release: Release, *, by: Sequence[str] = ()) -> str:
     """The whole page."""
+    return skin_html(release, release.sections(), skin="page", found=lookups(release, by))
+
+
+def skin_html(
+    release: Release,
+    own: Report,
+    *,
+    skin: Literal["page", "report"],
+    found: Lookups | None = None,
+) -> str:
+    """The sections of a release in one of two skins: a page to ask, with tables to look up, or a
+    report to print, without a script."""
+    found = Lookups() if found is None else found
+    asked = skin == "page"
+    style = _read("report.css", "") + (_read("page.css") if asked else "")
+    script = _read("page.js") if asked else ""
+    policy = [
+        "default-src 'none'",
+        *([f"script-src '{_hash(script)}'"] if asked else []),
+        f"style-src '{_hash(style)}'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    sections = report_sections(release, own)
+    if found.singles or found.lists:
+        # the page shows these itself, to be asked
+        sections = tuple(one for one in sections if one.title != "What it shows")
+    data = _trusted(_embedded(page_data(release, found))) if asked else ""
+    return str(
+        _template().render(
+            asked=asked,
+            title=str(release.manifest["dataset"]),
+            manifest=release.manifest,
+            policy=_trusted("; ".join(policy)),
+            style=_trusted(style),
+            script=_trusted(script),
+            opening=opening(release),
+            lead=_trusted(text_html(own.lead)),
+            tiles=[*own.tiles, (price(read_cost(release.manifest["privacy"])), "privacy cost")],
+            warnings=_warnings(release, own.warnings),
+            data=data,
+            explorable=bool(found.singles),
+            ordered=bool(found.ranges),
+            searchable=bool(found.lists),
+            absent=_absent(found),
+            columns=[one["name"] for one in found.columns],
+            sample=_sample(release) if asked else None,
+            contents=[(one.title, anchor(one.title)) for one in sections],
+            sections=[_trusted(section_html(one)) for one in sections],
+            file=_file(release, whole=asked),
+            citation=citation(release),
+            signers=[one.describe() for one in release.signatures],
+        )
+    )
+
+
+@cache
+def _template() -> Any:
     from jinja2 import Environment
 
-    found = lookups(release, by)
-    style, script = f"{_read('report.css', '')}{_read('page.css')}", _read("page.js")
-    policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    own = release.sections()
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(_read("page.html")).render(
-        title=str(release.manifest["dataset"]),
-        manifest=release.manifest,
-        policy=policy,
-        style=_trusted(style),
-        script=_trusted(script),
-        opening=opening(release),
-        warnings=_warnings(release, own.warnings),
-        data=_trusted(_embedded(page_data(release, found))),
-        explorable=bool(found.singles),
-        ordered=bool(found.ranges),
-        searchable=bool(found.lists),
-        unknown=unknown(release, found),
-        columns=[one["name"] for one in found.columns],
-        sample=_sample(release),
-        sections=[_trusted(section_html(one)) for one in _shown(report_sections(release))],
-        file=_file(release),
-        citation=citation(release),
-        signers=[one.describe() for one in release.signatures],
-    )
+    # control characters are made visible, as in the text of blocks
+    environment.finalize = lambda value: visible(value) if isinstance(value, str) else value
+    return environment.from_string(_read("page.html"))
 
 
 def opening(release: Release) -> list[str]:
@@ -85,8 +124,14 @@ def opening(release: Release) -> list[str]:
     manifest = release.manifest
     privacy = manifest["privacy"]
     cost, neighbours = read_cost(privacy), str(privacy["neighbours"])
-    rows = getattr(release, "rows", None)
+    try:
+        rows = getattr(release, "rows", None)
+    except QueryError:  # weights whose public rows are elsewhere
+        rows = None
     about = f" ({float(rows):,.0f} rows)" if isinstance(rows, int | float) else ""
+    if about and math.isfinite(release.most_rows) and round(float(rows or 0)) < release.most_rows:
+        # the schema leaves some rows out, so the public number is not that of the rows counted
+        about = f" ({float(rows or 0):,.0f} rows counted, of {release.most_rows:,.0f})"
     return [
         f"These are numbers about '{manifest['dataset']}'{about}, published once with noise that "
         "protects the people in it; anyone may use them for ever.",
@@ -96,8 +141,8 @@ def opening(release: Release) -> list[str]:
     ]
 
 
-def unknown(release: Release, found: Lookups) -> list[str]:
-    """What the release does not know."""
+def _absent(found: Lookups) -> list[str]:
+    """What the page has no table for."""
     lines = []
     apart = [table for table in found.crossed if not table.counted]
     if apart:
@@ -105,22 +150,17 @@ def unknown(release: Release, found: Lookups) -> list[str]:
             f"{len(apart)} of {len(found.crossed)} pairs of columns were not counted together; "
             "they are hatched, and their limits are wide."
         )
-    counts = [table for table in found.crossed if len(table.columns) == 2]
-    if counts:
+    if any(len(table.columns) == 2 for table in found.crossed):
         lines.append(
             "Three or more columns at once are in no table of this page unless it was made with "
-            "--by; the command beside a table shows how to ask for them."
+            "--by; 'Ask something else' shows how to ask for them."
         )
-    lines += [f"Not in this page: {line}" for line in found.missing]
-    lines.append(
-        "Nothing about any single person: a number that rests on a few rows is mostly noise."
-    )
-    return lines
+    return lines + [f"Not in this page: {line}" for line in found.missing]
 
 
 def citation(release: Release) -> str:
     manifest = release.manifest
-    publisher = manifest.get("publisher") or "the data owner"
+    publisher = manifest.get("about", {}).get("publisher") or "The data owner"
     year = str(manifest["created"])[:4]
     return (
         f"{publisher} ({year}). {manifest['dataset']}: differentially private release "
@@ -139,6 +179,7 @@ def page_data(release: Release, found: Lookups) -> dict[str, Any]:
         "ranges": found.ranges,
         "crossed": [one.to_json() for one in found.crossed],
         "lists": [one.to_json() for one in found.lists],
+        "summaries": found.summaries,
         "calls": [call for call in ("marginal", "sql", "estimate") if hasattr(release, call)],
     }
 
@@ -161,11 +202,6 @@ def _warnings(release: Release, own: Sequence[str]) -> list[str]:
     return [*([] if release.publishable else [seeded]), *map(str, own)]
 
 
-def _shown(sections: Sequence[Section]) -> list[Section]:
-    """The page shows columns itself, with a table each."""
-    return [one for one in sections if one.title != "What it shows"]
-
-
 def _sample(release: Any) -> dict[str, Any] | None:
     """A few synthetic rows as text, where the kind has them."""
     if "sample" not in release.offers():
@@ -175,13 +211,13 @@ def _sample(release: Any) -> dict[str, Any] | None:
     return {"columns": frame.columns, "rows": rows}
 
 
-def _file(release: Release) -> dict[str, str] | None:
+def _file(release: Release, *, whole: bool) -> dict[str, str] | None:
     """The release itself, if it is a file that is small enough, and its hash."""
     if release.path is None or not release.path.is_file():
         return None
     content = release.path.read_bytes()
     found = {"name": release.path.name, "sha256": hashlib.sha256(content).hexdigest()}
-    if len(content) <= MAX_EMBEDDED:
+    if whole and len(content) <= MAX_EMBEDDED:
         found["base64"] = base64.b64encode(content).decode("ascii")
     return found
 

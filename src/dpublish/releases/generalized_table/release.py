@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpublish.declare.domain import Domain
 from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Estimate, check_level
-from dpublish.models.integer_limits import whole_rows
+from dpublish.models.integer_limits import possible, whole_rows
 from dpublish.models.thresholded_counts import laplace_cumulants, spread_quantile
 from dpublish.models.within_limits import believable
 from dpublish.releases.aggregates import PartSums
@@ -193,13 +193,14 @@ class GeneralizedRelease(CellsRelease):
         counts = self.estimates[rows]
         least, most = total(np.where(inside, counts, 0.0)), total(np.where(touched, counts, 0.0))
         low, high = whole_rows(least - reach(inside), most + reach(touched))
-        low, high = (np.clip(end, 0.0, self.most_rows) for end in (low, np.maximum(low, high)))
         # how a region that is cut divides is not known: spread as if any division were as likely. A
         # level that is rare is rare in every region, so divisions go together and their errors add
         # up, not their squares
         cut = total(np.where(touched & ~inside, np.maximum(counts, 0.0), 0.0)) ** 2 / 12
         spread, _ = self._left(total(share**2 * self._k2[rows]), np.zeros(number))
-        error = np.where(high > low, np.sqrt(spread + cut), 0.0)
+        error = np.sqrt(spread + cut)
+        low, high = possible(low, np.maximum(low, high), error, self.most_rows)
+        error = np.where(high > low, error, 0.0)
         # adding 0 turns a negative zero into a plain one
         value = np.clip(total(share * counts), low, high) + 0.0
         return Answers(value, error, low + 0.0, high + 0.0, level)

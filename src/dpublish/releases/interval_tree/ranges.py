@@ -1,20 +1,23 @@
 """Ranges of a grid: the two ends that a question names, and answers to many questions with standard
-errors and limits."""
+errors and limits; and distribution functions and quantiles of one column."""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from dpublish.declare.grid import Floats, Grid
 from dpublish.errors import QueryError
-from dpublish.estimate import Estimate
-from dpublish.models.integer_limits import half_width, whole_rows
+from dpublish.estimate import Estimate, check_level
+from dpublish.models.integer_limits import half_width, possible, whole_rows
+
+if TYPE_CHECKING:
+    from dpublish.releases.interval_tree.release import IntervalTreeRelease
 
 Bounds = tuple[Any, Any]
 Measured = tuple[Floats, Floats]
@@ -56,7 +59,7 @@ class Ranges:
         high = np.maximum(outer[0] + _reach(outer, alpha), plain + spread)
         low, high = whole_rows(np.minimum(low, value), np.maximum(high, value))
         error = np.sqrt(measured[1] + cut)
-        low, high = np.clip(low, 0.0, most), np.clip(high, 0.0, most)
+        low, high = possible(low, high, error, most)
         # noise may take a sum below 0, where no count is; `counts` of a release keep it, so that
         # they add up without bias
         return cls(np.clip(value, low, high), error, low, high, level)
@@ -136,3 +139,61 @@ def _number(grid: Grid, value: Any) -> float:
     ):
         raise QueryError(f"'{grid.name}' holds numbers; an end of a range is a number or None.")
     return float(np.clip(float(value), -1e300, 1e300))
+
+
+# -- distribution functions and quantiles, from the limits of ranges
+
+
+def share_limits(
+    release: IntervalTreeRelease, places: Floats, level: float, *, closed: bool = False
+) -> tuple[Floats, Floats]:
+    """Limits of the share of rows below places of the grid: each limit of a count over the opposite
+    one of the total.
+
+    `closed`: rows exactly at a place count too, where that differs (real columns).
+
+    Count and total may each miss with half of 1 - level, so both hold with `level` at least,
+    however they go together.
+    """
+    inner = 1 - (1 - check_level(level)) / 2
+    ends = np.asarray(places, dtype=np.float64).reshape(-1, 1)
+    below = release.answer(np.zeros_like(ends), ends, inner, closed=closed)
+    whole = release.answer(
+        np.zeros((1, 1)), np.full((1, 1), float(release.shape.grids[0].positions)), inner
+    )
+    low = below.low / max(float(whole.high[0]), 1.0)
+    high = np.where(whole.low[0] > 0, below.high / max(float(whole.low[0]), 1.0), 1.0)
+    return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+
+
+def cdf_frame(
+    release: IntervalTreeRelease, values: Floats, places: Floats, shares: Floats, level: float
+) -> pl.DataFrame:
+    """One row a value: the share of rows at or below it, with limits."""
+    low, high = share_limits(release, places, level, closed=True)
+    return pl.DataFrame(
+        {
+            "value": values,
+            "share": shares,
+            "low": np.minimum(low, shares),
+            "high": np.maximum(high, shares),
+        }
+    )
+
+
+def quantile_places(
+    release: IntervalTreeRelease, edges: Floats, share: float, level: float
+) -> tuple[float, float]:
+    """Places of the grid between which a quantile lies: an edge before the first, and after the
+    last, that it may lie at.
+
+    The quantile lies in one box. The share of rows below the box is less than `share`, and the
+    share below its end is not: the limits of these two edges, if they hold, do not exclude them.
+    Where rows heap, the share may jump past `share` within the box, and then no edge has limits
+    around it.
+    """
+    low, high = share_limits(release, edges, level)
+    last = edges.size - 1
+    reached, missed = np.flatnonzero(high >= share), np.flatnonzero(low <= share)
+    first = int(reached[0]) if reached.size else last
+    return float(edges[max(0, first - 1)]), float(edges[min(last, int(missed[-1]) + 1)])

@@ -355,7 +355,7 @@ class IntervalTreeRelease(AggregatesRelease):
 
     def cdf_limits(self, values: ArrayLike, *, level: float = 0.95) -> pl.DataFrame:
         """The same with error bars, each held with `level`: columns value, share, low, high."""
-        from dpublish.releases.interval_tree.distribution import cdf_frame
+        from dpublish.releases.interval_tree.ranges import cdf_frame
 
         grid, given = self._only(), _values_asked(values).reshape(-1)
         place = grid.coordinate(np.floor(given) + 1 if grid.whole else given)
@@ -363,7 +363,7 @@ class IntervalTreeRelease(AggregatesRelease):
 
     def quantile_limits(self, share: float, *, level: float = 0.95) -> tuple[Any, Any]:
         """Two values between which the quantile lies with `level` (one column only)."""
-        from dpublish.releases.interval_tree.distribution import quantile_places
+        from dpublish.releases.interval_tree.ranges import quantile_places
 
         grid = self._only()
         _check_share(share)

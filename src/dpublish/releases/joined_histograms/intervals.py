@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dpublish.declare.domain import Domain
 from dpublish.estimate import check_level
-from dpublish.models.integer_limits import half_width, quantile, whole_rows
+from dpublish.models.integer_limits import half_width, possible, quantile, whole_rows
 from dpublish.models.junction_tree.consistency import (
     Floats,
     GroupSums,
@@ -101,10 +101,9 @@ class Intervals:
     def range_of(self, node: Node, level: float) -> Range:
         check_level(level)
         found = self._range(node, 1 - level)
-        top = self._most
-        return Range(
-            max(0.0, min(found.low, top)), max(0.0, min(found.high, top)), found.error, found.note
-        )
+        low, high, error = (np.asarray(end) for end in (found.low, found.high, found.error))
+        first, last = possible(low, high, error, self._most)
+        return Range(float(first), float(last), found.error, found.note)
 
     def open_range(self, node: Node, alpha: float) -> Range:
         """The same but for `alpha`, with ends that noise may have put below 0 or above the number
@@ -172,10 +171,9 @@ class Intervals:
         return low[spot], high[spot]
 
     def _spread(self, value: Floats, error: Floats, level: float) -> tuple[Floats, Floats, Floats]:
-        top = self._most
         width = half_width(error * error, (1 - level) / 2, self._measured.noise)
         low, high = whole_rows(value - width, value + width)
-        return np.clip(low, 0.0, top), np.clip(high, 0.0, top), error
+        return *possible(low, high, error, self._most), error
 
     @property
     def _most(self) -> float:
