@@ -120,12 +120,15 @@ def open_desk(curator: Program, approver: Program, name: str, *, epsilon: str = 
 class Running:
     """An office in a process of its own, which can be killed and started again."""
 
-    def __init__(self, folder: Path, *more: str) -> None:
+    def __init__(self, folder: Path, *, jobs: int = 2, **options: str) -> None:
         self.folder, self.state = folder, folder / "office"
         write_rows(self.state / "data")
         self._config = folder / "serve.toml"
-        self._config.write_text("\n".join(["[limits]", "requests_per_minute = 1000000"]) + "\n")
-        self._more = more
+        lines = [f'{name} = "{value}"' for name, value in options.items()]
+        lines += ["[limits]", "requests_per_minute = 1000000", f"jobs = {jobs}"]
+        self._config.write_text("\n".join(lines) + "\n")
+        self.database = options.get("database", f"sqlite:///{self.state / 'office.sqlite'}")
+        self.ledger = options.get("ledger", f"sqlite:///{self.state / 'office.ledger'}")
         self._port = 0
         self.log = folder / "log"
         self.start()
@@ -136,7 +139,7 @@ class Running:
             self.child = subprocess.Popen(
                 [
                     sys.executable, "-m", "dpublish", "serve", "--port", str(self._port),
-                    "--state", str(self.state), "--config", str(self._config), *self._more,
+                    "--state", str(self.state), "--config", str(self._config),
                 ],
                 stdout=subprocess.PIPE, stderr=log, env=environment,
             )  # fmt: skip
@@ -153,7 +156,7 @@ class Running:
             return False
 
     def token(self, *roles: Role, name: str | None = None) -> str:
-        store = Store(f"sqlite:///{self.state / 'office.sqlite'}")
+        store = Store(self.database)
         accounts = Accounts(store, office_key(self.state))
         name = name or "-".join(sorted(roles))
         account = accounts.find(name) or accounts.add(name, roles, by="test")
