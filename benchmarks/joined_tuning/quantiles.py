@@ -6,6 +6,11 @@ Ten columns between declared bounds 0 and 1,000,000: four log-normal, three Pare
 at one or two values. 10,000 rows, one row replaced, epsilon 1, pure and with delta = 1e-9. Nine
 quantiles of each column of 40,000 drawn rows. A rank error is how far the wanted share is from the
 ranks that the found value has among the true ones.
+
+    python benchmarks/joined_tuning/quantiles.py --grid --seeds 2
+
+prints, for other numbers of rows and costs, what the plan's warning about quantiles goes by beside
+how many quantiles are off by more than 0.02: `QUANTILE_NOISE` in the plan was read off it.
 """
 
 from __future__ import annotations
@@ -44,6 +49,35 @@ def rank_error(ordered: NDArray[np.float64], found: float, share: float) -> floa
     return float(max(0.0, first - share, share - last))
 
 
+def schema_text(rows: int) -> str:
+    text = f'[dataset]\nname = "numbers"\nsize = {rows}\n'
+    for name in numbers(0):
+        text += f'[columns.{name}]\nkind = "real"\nlower = 0.0\nupper = 1000000.0\n'
+    return text
+
+
+def grid(seeds: int) -> None:
+    """The share of quantiles that are off by more than 0.02, where the plan warns and where not."""
+    import dpublish as dp
+    from dpublish.methods.joined_histograms.plan import quantile_noise
+    from dpublish.privacy.cost import Cost
+
+    pure = [Cost.pure(epsilon) for epsilon in ("0.5", "1", "1.4", "2", "4")]
+    both = [Cost.approximate(epsilon, "1e-9") for epsilon in ("0.3", "0.6", "1")]
+    for rows in (3_000, 10_000, 40_000):
+        globals()["ROWS"] = rows
+        for cost in [*pure, *both]:
+            plan = dp.JoinedHistograms().plan(dp.Schema.from_toml(schema_text(rows)), cost)
+            found = np.array([errors(seed, cost, {})[0] for seed in range(seeds)])
+            warned = any("uantiles" in text for text in plan.warnings)
+            noise = quantile_noise(plan.forecast["column_deviation_high"], 32, rows)
+            print(
+                f"{rows} rows, {cost.describe()}, {plan.settings.noise}: noise {noise:.4f}, mean "
+                f"{found.mean():.4f}, above 0.02 {np.mean(found > 0.02):.3f}, warned {warned}",
+                flush=True,
+            )
+
+
 def errors(seed: int, cost: Any, settings: dict[str, Any]) -> tuple[list[float], float]:
     """Of every quantile of every column, and the CPU seconds of the mechanism and the fit."""
     import dpublish as dp
@@ -53,11 +87,8 @@ def errors(seed: int, cost: Any, settings: dict[str, Any]) -> tuple[list[float],
     from dpublish.releases.frames import drawn_values
 
     made = numbers(seed)
-    text = f'[dataset]\nname = "numbers"\nsize = {ROWS}\n'
-    for name in made:
-        text += f'[columns.{name}]\nkind = "real"\nlower = 0.0\nupper = 1000000.0\n'
     method = dp.JoinedHistograms(**settings)
-    plan = method.plan(dp.Schema.from_toml(text), cost)
+    plan = method.plan(dp.Schema.from_toml(schema_text(ROWS)), cost)
     codes = [
         np.minimum(np.searchsorted(axis.edges, made[axis.name], side="right") - 1, axis.base - 1)
         for axis in method.statistic(plan).domain.axes
@@ -83,7 +114,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--set", action="append", dest="settings")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--grid", action="store_true")
     given = parser.parse_args()
+    if given.grid:
+        grid(given.seeds)
+        return
     for name, cost in (("pure", Cost.pure(1)), ("delta", Cost.approximate(1, "1e-9"))):
         for text in given.settings or [""]:
             runs = [errors(seed, cost, parsed(text)[0]) for seed in range(given.seeds)]

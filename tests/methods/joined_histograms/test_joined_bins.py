@@ -199,3 +199,23 @@ def test_a_release_with_found_bins_can_be_asked_and_shown(release: Any, tmp_path
     assert found.low <= found.value <= found.high
     assert opened.sql("select count(*) as n from release where s0 = 0")["n"][0] > 3000
     assert opened.report(tmp_path / "r.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "cost", "warned"),
+    [
+        (10_000, Cost.pure(1), True),
+        (10_000, Cost.pure(4), False),
+        (10_000, Cost.approximate(1, "1e-9"), False),
+        (3_000, Cost.approximate(1, "1e-9"), True),
+        (40_000, Cost.pure(1), False),
+    ],
+)
+def test_plans_say_where_quantiles_will_be_poor(rows: int, cost: Cost, *, warned: bool) -> None:
+    plan = dp.JoinedHistograms().plan(
+        schema(dict.fromkeys("abcdefghij", WIDE), f"size = {rows}"), cost
+    )
+    said = [text for text in plan.warnings if "quantiles of a, b" in text]
+    assert bool(said) == warned
+    if said:
+        assert ("delta" in said[0]) == (cost.kind == "pure")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -36,6 +37,10 @@ USUAL_WEIGHT = 4
 BIN_SHARE: Mapping[Law, Fraction] = {"laplace": Fraction(1, 5), "gaussian": Fraction(3, 20)}
 """For finding the bins of a table in which all columns need it: tuned on synthetic columns
 (benchmarks/joined_tuning/quantiles.py)."""
+QUANTILE_NOISE: Mapping[Law, float] = {"laplace": 0.03, "gaussian": 0.05}
+"""From which `quantile_noise` on more than a tenth of the quantiles of a column whose bins are
+found from the rows come back at a rank that is off by more than 0.02: read off
+benchmarks/joined_tuning/quantiles.py --grid."""
 ROUND_PART = Fraction(1, 2)
 """What rounds get of the budget for choosing and counting pairs, when there are rounds."""
 STEPS_PER_COLUMN: Mapping[Law, float] = {"laplace": 0.5, "gaussian": 0.75}
@@ -231,6 +236,16 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
         warnings.append(
             "There are so few rows for this budget that pairs will hardly stand out of the noise."
         )
+    if adaptive and size is not None:
+        noisiest = max(
+            deviation
+            for deviation, name in zip(
+                column_deviation, (n for n in names if n != target), strict=True
+            )
+            if name in adaptive
+        )
+        if quantile_noise(noisiest, method.bins * labels, size) > QUANTILE_NOISE[budget.law]:
+            warnings.append(_quantile_warning(adaptive, cost))
     return Plan(
         method=method.method,
         kind=method.kind,
@@ -257,6 +272,25 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
         },
         sentences=tuple(sentences),
         warnings=tuple(warnings),
+    )
+
+
+def quantile_noise(deviation: float, cells: int, rows: int) -> float:
+    """The noise of all cells of a column, added up, in parts of the rows: ranks move by some of
+    it."""
+    return deviation * math.sqrt(cells) / rows
+
+
+def _quantile_warning(adaptive: tuple[str, ...], cost: Cost) -> str:
+    instead = (
+        "A delta beside epsilon, such as 1e-9, makes the noise smaller where there are many "
+        "columns; so do fewer columns, or an interval tree of the column whose quantiles matter."
+        if cost.kind == "pure"
+        else "Publish fewer columns, or an interval tree of the column whose quantiles matter."
+    )
+    return (
+        f"There are few rows for this budget: quantiles of {', '.join(adaptive)} may be off by "
+        f"more than 0.02 in rank. {instead}"
     )
 
 
