@@ -177,6 +177,18 @@ def test_json_numbers_are_taken_as_they_are_written(tmp_path: Path) -> None:
     assert lists == [["a", "1.50"], [], [bad], [], [bad], [bad], ["a", "b"]]
 
 
+def test_lists_of_json_lines_are_items(tmp_path: Path) -> None:
+    head = '[dataset]\nname = "shop"\nneighbours = "add-remove-one"\nnominal_size = 4\n'
+    schema = Schema.from_toml(head + '[items]\nuniverse = ["bread", "milk"]\n')
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"items": ["bread", "milk"]}\n{"items": ["milk", "beer"]}\n{"items": []}\n')
+    found = check_data(path, schema, at_least=0.5)
+    assert found.ok
+    assert (found.columns[0].read, found.columns[0].outside) == (3, 1)
+    path.write_text('{"item": ["bread"]}\n')
+    assert check_data(path, schema).problems == ("No row lists an item in column 'items'.",)
+
+
 def test_bytes_and_dates_that_mean_nothing_end_no_reading(tmp_path: Path) -> None:
     frame = pd.DataFrame({"t": ["abcd", "Köln"], "d": [dt.date(2020, 1, 31)] * 2})
     path = tmp_path / "a.dta"

@@ -371,6 +371,7 @@ class _Look:
         universe = self.schema.items
         assert universe is not None
         name = LINE_COLUMN if LINE_COLUMN in source.columns() else source.columns()[0]
+        source = source.cutting(name, str.split)
         known = pl.Series(universe.items, dtype=pl.String)
         rows = listed = inside = blank = 0
         others: list[str] = []
@@ -407,6 +408,8 @@ class _Look:
             )
         if rows == 0:
             self.problems.append("The data has no rows.")
+        elif listed == 0:
+            self.problems.append(f"No row lists an item in column '{name}'.")
         self._size(rows, None)
         return self._found(form, rows, 0, (found,), None)
 

@@ -171,4 +171,4 @@ def _array(cells: list[Any], kind: str, encoding: str, ending: str) -> Any:
 
 
 def _plain(cell: Any) -> float:
-    return float(cell) if isinstance(cell, int | float) else float("nan")
+    return float(cell) if isinstance(cell, int | float | np.number) else float("nan")
