@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from dpublish.present.charts import Bar, bar_chart
 from dpublish.present.report import report_html
 from dpublish.releases.base import make_release
 from dpublish.releases.histogram.release import HistogramRelease
+from every_kind import NAMES, every_kind
 from releases.simulated import cells_frame, manifest, people_release, varied_release
 
 VOID = {"meta", "br", "line", "rect", "hr"}
@@ -199,3 +201,15 @@ def test_a_report_says_who_publishes_it_who_signed_it_and_what_it_does_not_know(
     page = report_html(stated)
     assert "<td>The office &lt;b&gt;</td>" in page or "The office &lt;b&gt;" in page
     assert "Not stated: what it is, contact, purpose." in page
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_plain_words_come_before_symbols_and_theorems_in_the_second_half(name: str) -> None:
+    page = re.sub(r"<style>.*?</style>", "", report_html(every_kind()[name]), flags=re.DOTALL)
+    text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
+    symbol = min(text.find(sign) for sign in ("ε", "epsilon", "ρ") if sign in text)
+    assert 0 < text.index("is right in at most") < symbol
+    assert "theorem" not in text[: len(text) // 2].lower()
+    for words in ("What this release does not know", "Anything about a single person", "Budget"):
+        assert words in text
+    assert "the whole budget" in text

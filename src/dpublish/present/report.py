@@ -164,6 +164,7 @@ def report_html(release: Release) -> str:
 
 
 LATER = (
+    "How good it is",
     "Expected accuracy",
     "What was joined",
     "What was asked",
