@@ -172,3 +172,8 @@ def test_a_database_does_not_count_rows_that_break_a_rule() -> None:
         source = open_source(rows_of, one)
         counted = compute(CellCounts(asked), source, one, key=bytes(16))
         assert counted.counts.sum() == kept
+
+
+def test_values_of_single_rows_are_never_public() -> None:
+    with pytest.raises(SchemaError, match="say who is in the data"):
+        schema(age="public = true")

@@ -176,6 +176,12 @@ def read_column(name: str, table: Mapping[str, Any]) -> Column:
             f"{where}: kind '{kind}' is not known.{did_you_mean(str(kind), KINDS)} Kinds: "
             f"{', '.join(KINDS)}."
         )
+    if "public" in table:
+        raise SchemaError(
+            f"{where}: values of single rows cannot be declared public. Who has which value would "
+            "say who is in the data, and nothing would protect that. Leave public out; what is "
+            "known of all rows can be declared: levels, bounds, size and rules."
+        )
     for key in table:
         if key not in _KEYS[kind]:
             raise SchemaError(
