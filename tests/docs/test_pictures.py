@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import office_picture
+import page_screenshots
 import pictures
 
 from docs.stand_in import ROOT
@@ -19,7 +20,14 @@ def test_every_picture_is_drawn_by_its_page() -> None:
     assert {path.name for path in pictures.IMAGES.iterdir()} == {
         *drawn,
         office_picture.PICTURE.name,
+        *page_screenshots.VIEWS,
     }
+
+
+def test_the_views_of_the_page_are_shown() -> None:
+    text = (ROOT / "docs" / "page.md").read_text(encoding="utf-8")
+    for name in page_screenshots.VIEWS:
+        assert f"](images/{name})" in text
 
 
 def test_the_picture_of_the_office_is_shown() -> None:
