@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from dpublish.requests.curator import NewKey
 from dpublish.server.accounts import Role
 from dpublish.server.config import Uploads
 from server.conftest import Served, post
@@ -382,3 +383,36 @@ def test_a_schema_that_changed_after_a_proposal_stops_it(ready: Served) -> None:
     refused = post(ready.person(Role.approver), f"/proposals/{one}/approve")
     assert refused.status_code == 400
     assert "schema was changed" in refused.text
+
+
+def test_an_office_of_one_person_that_signs(serving: Callable[..., Served], tmp_path: Path) -> None:
+    """Whoever proposes approves too, and the ledger says that the rule was switched off."""
+    key = tmp_path / "office.key"
+    NewKey(path=key, name="The clinic").run()
+    served = serving(two_person=False, signing_key=key)
+    assert served.client().get("/health").json() == {
+        "status": "ok", "tables": "ok", "ledger": "ok"
+    }  # fmt: skip
+    write_rows(served.office.state / "data")
+    ada = served.person(*Role, name="ada")
+    post(ada, "/ledger", {"title": "Patients", "name": "patients", "epsilon": "3"})
+    given = {"title": "Visits", "name": "visits", "rows": "data/visits.csv", "budget": "patients"}
+    assert post(ada, "/datasets", given).status_code == 303
+    schema = {"mode": "text", "text": SCHEMA, "then": "in force"}
+    assert post(ada, "/datasets/visits/schema", schema).status_code == 303
+    stated(served, finished(served, ada, post(ada, f"/proposals/{propose(served)}/approve")))
+    page = ada.get("/office/releases/visits-2024").text
+    assert "two-person rule switched off" in page
+    assert "The clinic" in page
+    assert "(two-person rule off)" in ada.get("/ledger/patients").text
+    assert post(ada, "/office/releases/visits-2024/sign").status_code == 303
+
+
+def test_a_ledger_that_cannot_be_read_is_told(ready: Served) -> None:
+    (ready.office.state / "office.ledger").write_bytes(b"nonsense")
+    told = ready.client().get("/health")
+    assert told.status_code == 503
+    assert told.json()["ledger"] == "cannot be read"
+    page = ready.person(Role.curator, name="ada").get("/ledger")
+    assert page.status_code == 200
+    assert str(ready.office.state) not in page.text

@@ -7,6 +7,8 @@ import inspect
 import json
 import logging
 import secrets
+import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib import import_module
@@ -22,6 +24,7 @@ from starlette.routing import Route as Path_
 
 from dpublish.errors import BudgetError, InputError, LedgerUnavailable, PublishError
 from dpublish.owned import owned_folder
+from dpublish.requests.ledger import LedgerStatus
 from dpublish.server import security
 from dpublish.server.accounts import Accounts, Actor, Role, office_key
 from dpublish.server.api.opened import OpenReleases
@@ -38,6 +41,7 @@ from dpublish.server.store import Store
 
 LOG = logging.getLogger("dpublish.server")
 UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_HEALTH_SECONDS = 10.0
 Handler = Callable[[Request], Any]
 
 
@@ -72,6 +76,8 @@ class Office:
         self.login_rate = Rate(limits.logins_per_minute)
         self.rate = Rate(limits.requests_per_minute)
         self.public_rate = Rate(limits.public_per_minute)
+        self._health: tuple[float, dict[str, str]] = (float("-inf"), {})
+        self._health_lock = threading.Lock()
         self.provider: Any = None
         """The client of the identity provider, once somebody has asked for it."""
         self.origins: set[str] = set()
@@ -106,6 +112,26 @@ class Office:
             return None
         first = self.accounts.find("admin") or self.accounts.add("admin", Role, by="office")
         return self.accounts.new_link(first["id"], by="office", hours=24)
+
+    def health(self) -> dict[str, str]:
+        """Whether tables and ledger can be read. Looked at every ten seconds at most: anyone may
+        ask."""
+        with self._health_lock:
+            moment, found = self._health
+            if time.monotonic() - moment > _HEALTH_SECONDS:
+                found = {"tables": "ok", "ledger": "ok"}
+                try:
+                    budgets = self.datasets.budgets()
+                    if budgets:
+                        LedgerStatus(url=self.config.ledger_url, name=budgets[0]["name"]).run()
+                except PublishError:
+                    found["ledger"] = "cannot be read"
+                except Exception:
+                    found["tables"] = "cannot be read"
+                well = set(found.values()) == {"ok"}
+                found = {"status": "ok" if well else "failing", **found}
+                self._health = (time.monotonic(), found)
+            return found
 
     def close(self) -> None:
         self.jobs.close()
@@ -356,9 +382,8 @@ async def _failure(request: Request, error: Exception) -> Response:
 
 def health(request: Request) -> Response:
     """Whether the service can do its work: its tables and its ledger can be read."""
-    office = office_of(request)
-    office.store.actions(most=1)
-    return JSONResponse({"status": "ok"})
+    found = office_of(request).health()
+    return JSONResponse(found, status_code=200 if found["status"] == "ok" else 503)
 
 
 def me(request: Request) -> Response:
