@@ -46,6 +46,7 @@ class Rate:
     def __init__(self, per_minute: int) -> None:
         self._most = per_minute
         self._held: dict[str, tuple[float, float]] = {}
+        self._room = 10_000
         self._lock = threading.Lock()
 
     def allows(self, key: str) -> bool:
@@ -57,13 +58,14 @@ class Rate:
             left = min(float(self._most), left + (moment - seen) * self._most / 60)
             allowed = left >= 1
             self._held[key] = (left - 1 if allowed else left, moment)
-            if len(self._held) > 10_000:
+            if len(self._held) > self._room:
                 # full buckets say nothing that an absent one does not
                 self._held = {
                     one: (held, at)
                     for one, (held, at) in self._held.items()
                     if held + (moment - at) * self._most / 60 < self._most
                 }
+                self._room = max(10_000, 2 * len(self._held))
         return allowed
 
 
