@@ -31,7 +31,7 @@ NAV = {
     "Tutorials": "tutorial-*",
     "Curators": ["schema", "methods", "ledger", "signatures", "cli", "serve", "compliance"],
     "Analysts": ["estimates", "page", "coverage", "regression-coverage", "records"],
-    "Auditors": ["promise", "threat-model", "nist-800-226", "audits", "limitations"],
+    "Auditors": ["promise", "threat-model", "nist-800-226", "audits", "limitations", "standing"],
     "Reference": ["bundle-format", "theory", "python-api"],
 }
 

@@ -1,0 +1,160 @@
+"""Query lists and linear conditions beside the obvious alternatives, in the same run.
+
+    python -m benchmarks.baselines.queries [--data DIR] [--runs 10] [--json FILE]
+
+Lists: mean error of all cells of pairs of four columns, and of a table of 2 x 2, through
+`workload`, beside Laplace noise on the marginals and multiplicative weights. Linear conditions:
+40 halfspaces over two and three columns through `halfspaces`, beside its sectors and synthetic rows
+of an interval tree at the same epsilon. `DIR` holds adult.csv.gz; without it the table is generated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import logging
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+import dpublish as dp
+
+WORDS = ("sex", "race", "income", "relationship")
+NUMBERS = {"age": (17, 90), "hours-per-week": (1, 99), "education-num": (1, 16)}
+Row = dict[str, Any]
+
+
+def table(data: Path | None) -> pl.DataFrame:
+    if data is not None:
+        read = pl.read_csv(data / "adult.csv.gz", infer_schema_length=None)
+        return read.select(*WORDS, *NUMBERS)
+    draw = np.random.default_rng(11)
+    size, kind = 40_000, draw.choice(3, 40_000, p=[0.6, 0.3, 0.1])
+    words = {
+        name: [
+            f"{name}{(int(k) + int(extra)) % levels}" for k, extra in zip(kind, noise, strict=True)
+        ]
+        for name, levels in zip(WORDS, (2, 5, 2, 6), strict=True)
+        for noise in [draw.geometric(0.6, size) - 1]
+    }
+    middle = {"age": 38, "hours-per-week": 40, "education-num": 10}
+    numbers = {
+        name: np.clip(draw.normal(middle[name] + 3 * kind, (high - low) / 7), low, high).astype(int)
+        for name, (low, high) in NUMBERS.items()
+    }
+    return pl.DataFrame({**words, **numbers})
+
+
+def schema_of(frame: pl.DataFrame) -> dp.Schema:
+    levels = {name: sorted(frame[name].unique().to_list()) for name in WORDS}
+    columns = "".join(
+        f'[columns.{name}]\nkind = "categorical"\nlevels = {json.dumps(found)}\n'
+        for name, found in levels.items()
+    )
+    columns += "".join(
+        f'[columns.{name}]\nkind = "integer"\nlower = {low}\nupper = {high}\n'
+        for name, (low, high) in NUMBERS.items()
+    )
+    return dp.Schema.from_toml(
+        f'[dataset]\nname = "b"\nneighbours = "replace-one"\nsize = {frame.height}\n{columns}'
+    )
+
+
+def publish(frame: pl.DataFrame, method: Any, seed: int) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        budget = dp.Budget(epsilon=1)
+        owner = dp.Curator(
+            frame,
+            schema_of(frame),
+            ledger=Path(folder) / "l",
+            budget=budget,
+            store=Path(folder) / "s",
+        )
+        return owner.publish(method, epsilon=1, seed=seed)
+
+
+def cell_error(frame: pl.DataFrame, release: Any, names: tuple[str, ...]) -> float:
+    """Of all cells of declared levels of all pairs of columns."""
+    errors = []
+    for pair in itertools.combinations(names, 2):
+        said = release.marginal(*pair)
+        truth = {(a, b): n for a, b, n in frame.group_by(pair).len().iter_rows()}
+        declared = [set(frame[name].unique()) for name in pair]
+        errors += [
+            abs(count - truth.get((a, b), 0))
+            for a, b, count in said.select(said.columns[:3]).iter_rows()
+            if a in declared[0] and b in declared[1]
+        ]
+    return float(np.mean(errors))
+
+
+def lists(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
+    for names in (WORDS, ("sex", "income")):
+        ways = {
+            "default": dp.Workload(columns=names),
+            "measured directly": dp.Workload(columns=names, answer="direct"),
+            "multiplicative weights": dp.MultiplicativeWeights(columns=names),
+        }
+        row: Row = {"task": f"pairs of {len(names)} columns: rows a cell is off, workload"}
+        for what, method in ways.items():
+            errors = [
+                cell_error(frame, publish(frame, method, seed), names) for seed in range(runs)
+            ]
+            row[what] = round(float(np.mean(errors)), 2)
+        # one row is exchanged in each of the marginals: a scale of two times their number
+        row["Laplace on the marginals"] = 2.0 * len(list(itertools.combinations(names, 2)))
+        yield row
+
+
+def halfspaces(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
+    for names in (("age", "hours-per-week"), tuple(NUMBERS)):
+        values = frame.select(names).to_numpy().astype(float)
+        draw = np.random.default_rng(0)
+        found: dict[str, list[float]] = {}
+        for seed in range(min(runs, 3)):
+            tree = publish(frame, dp.Halfspaces(columns=names), seed)
+            sectors = publish(frame, dp.Halfspaces(columns=names, by="sectors"), seed)
+            rows = publish(frame, dp.IntervalTree(columns=names), seed).sample(len(values), seed=1)
+            drawn = rows.select(names).to_numpy().astype(float)
+            for _ in range(40):
+                weights = np.round(draw.normal(size=len(names)) / values.std(axis=0), 6)
+                bound = round(float(weights @ values[draw.integers(len(values))]), 6)
+                terms = (f'({w:.6f}) * "{n}"' for w, n in zip(weights, names, strict=True))
+                text = f"{' + '.join(terms)} >= {bound:.6f}"
+                truth = float((values @ weights >= bound - 1e-9).sum())
+                said = {
+                    "default": tree.estimate(text).value,
+                    "sectors": sectors.estimate(text).value,
+                    "synthetic rows of a tree": float((drawn @ weights >= bound - 1e-9).sum()),
+                }
+                for what, value in said.items():
+                    found.setdefault(what, []).append(abs(value - truth))
+        yield {
+            "task": f"halfspaces over {len(names)} columns: rows a count is off",
+            **{what: round(float(np.mean(errors)), 1) for what, errors in found.items()},
+        }
+
+
+def main() -> None:
+    logging.disable(logging.WARNING)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    frame, rows = table(given.data), []
+    for task in (lists, halfspaces):
+        for row in task(frame, given.runs):
+            rows.append(row)
+            print(row, flush=True)
+    if given.json is not None:
+        given.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Where we are ahead, and where not: docs/standing.md from the figures of the baselines.
+
+    python -m benchmarks.baselines.standing DIR
+
+DIR has baselines-*.json, as `make bench` leaves them.
+
+Every row of every file that has a `default` is held against the best of the others in its row; less
+is better. A difference of up to 5% is called even.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).parents[2] / "docs" / "standing.md"
+EVEN = 0.05
+HEAD = """# Where we stand
+
+Each method with its default settings at epsilon 1, beside the obvious alternatives, in one harness
+on generated tables (`make bench`, which writes this page; the modules of `benchmarks/baselines`
+take real ones with `--data DIR`). Less is better. A difference of up to 5% is even; larger ones
+may be, too, where few runs were made.
+
+| task | default | best alternative | | others |
+| --- | --- | --- | --- | --- |
+"""
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    """All rows with a default, of all files; baskets have one error per way."""
+    found: list[dict[str, Any]] = []
+    for path in sorted(folder.glob("baselines-*.json")):
+        read = json.loads(path.read_text())
+        if isinstance(read, list):
+            found += [row for row in read if "default" in row]
+            continue
+        for name, ways in read.items():
+            errors = {way: line["items"] for way, line in ways.items() if isinstance(line, dict)}
+            row = {"task": f"top items of baskets ({name}): baskets a count is off", **errors}
+            row["default"] = row.pop("frequent-itemsets, pure")
+            row.pop("frequent-itemsets, delta", None)
+            found.append(row)
+    return found
+
+
+def line_of(row: dict[str, Any]) -> str:
+    figures = {
+        name: float(value)
+        for name, value in row.items()
+        if isinstance(value, int | float) and name not in ("default", "best known")
+    }
+    best = min(figures, key=lambda name: figures[name])
+    ours, theirs = float(row["default"]), figures.pop(best)
+    standing = "even"
+    if abs(ours - theirs) > EVEN * max(abs(theirs), 1e-9):
+        standing = "ahead" if ours < theirs else "**behind**"
+    others = "; ".join(f"{name} {value:,.4g}" for name, value in sorted(figures.items()))
+    return f"| {row['task']} | {ours:,.4g} | {best} {theirs:,.4g} | {standing} | {others} |"
+
+
+def main() -> int:
+    rows = rows_of(Path(sys.argv[1]))
+    if not rows:
+        print("no figures of baselines there", file=sys.stderr)
+        return 1
+    note = f"\nFigures: {sys.argv[2]}.\n" if len(sys.argv) > 2 else ""
+    PAGE.write_text(HEAD + "\n".join(line_of(row) for row in rows) + "\n" + note)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
