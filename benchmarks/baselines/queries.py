@@ -5,7 +5,7 @@
 Lists: mean error of all cells of pairs of four columns, and of a table of 2 x 2, through
 `workload`, beside Laplace noise on the marginals and multiplicative weights. Linear conditions:
 40 halfspaces over two and three columns through `halfspaces`, beside its sectors and rows
-of an interval tree at the same epsilon. `DIR` holds adult.csv.gz; without it the table is generated.
+of an interval tree at the same epsilon. `DIR` holds adult.csv.gz; else the table is generated.
 """
 
 from __future__ import annotations
