@@ -23,7 +23,9 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
         url = filled(server, frame)
         yield {
             "frame": frame,
-            "duckdb": SqlSource("duckdb://", f"select * from '{folder}/visits.parquet'"),
+            "duckdb": SqlSource(
+                "duckdb://", f"select * from '{folder}/visits.parquet'", count_there=True
+            ),
             "postgres": SqlSource(url, "select * from visits"),
         }
 

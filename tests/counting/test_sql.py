@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,12 @@ from dpublish.declare.statistic import (
 )
 from dpublish.errors import PrivateSideError
 from dpublish.ledger import open_ledger
+from dpublish.sources import databases
 from dpublish.sources.duck import DuckRows
-from dpublish.sources.sources import SqlSource, open_source
+from dpublish.sources.sources import open_source
 
 KEY = bytes(16)
+SqlSource = partial(databases.SqlSource, count_there=True)
 
 WHOLES = [0, 1, -1, 5, 9, 10, 11, 99, 127, -128, None]
 LONG = [*WHOLES, 2**53, 2**53 + 1, -(2**53) - 1, 2**62, 2**63 - 1, -(2**63), 32_767]
@@ -296,6 +299,17 @@ def test_columns_may_have_any_name(url: str) -> None:
         shape = TreeShape.over([grid_of(facts.columns[name], schema_name="awkward")])
         found, expected = answers(source, facts, GridPoints(shape))
         assert found == expected
+
+
+def test_who_counts_can_be_said(postgres: Postgres) -> None:
+    facts = schema_of({"n": AXES["narrow"]})
+    asked = CellCounts(facts.domain(["n"]))
+    for url, usual in (("duckdb://", False), (postgres.url(), True)):
+        for said, there in ((None, usual), (True, True), (False, False)):
+            source: Any = open_source(databases.SqlSource(url, "select 3 as n", said))
+            assert (why_read(asked, source, facts) is None) == there
+            found, expected = answers(source, facts, asked)
+            assert found == expected
 
 
 def test_units_of_several_rows_are_read(url: str) -> None:

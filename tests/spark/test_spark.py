@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
+import re
 import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 from tests.same_release import CASES, FEW, TABLES, case, people, published, schema_of
@@ -182,15 +179,15 @@ print("the same")
 """
 
 
-def run_apart(url: str, folder: Path) -> str:
+def run_apart(script: str, *words: str) -> str:
     """A session of another kind needs a process of its own."""
     root = Path(__file__).parent.parent.parent
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, url, str(folder)],
+        [sys.executable, "-c", script, *words],
         cwd=root,
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(root)},
+        env={**os.environ, "PYTHONPATH": f"{root}:{os.environ.get('PYTHONPATH', '')}"},
         check=False,
     )
     return done.stdout + done.stderr[-2_000:]
@@ -198,12 +195,12 @@ def run_apart(url: str, folder: Path) -> str:
 
 @pytest.mark.nightly
 def test_two_workers_in_processes_of_their_own(java: None, tmp_path: Path) -> None:
-    assert "the same" in run_apart("local-cluster[2,1,1024]", tmp_path)
+    assert "the same" in run_apart(SCRIPT, "local-cluster[2,1,1024]", str(tmp_path))
 
 
 @pytest.mark.nightly
 def test_spark_connect(connect: str, tmp_path: Path) -> None:
-    assert "the same" in run_apart(connect, tmp_path)
+    assert "the same" in run_apart(SCRIPT, connect, str(tmp_path))
 
 
 @pytest.mark.nightly
@@ -227,53 +224,84 @@ def test_a_master_and_two_workers_as_in_the_tutorial(java: None, tmp_path: Path)
                 )
                 if command is master:
                     wait_for(port)
-            assert "the same" in run_apart(url, tmp_path)
+            assert "the same" in run_apart(SCRIPT, url, str(tmp_path))
         finally:
             for process in running:
                 process.terminate()
                 process.wait(30)
 
 
-def children(pid: int) -> list[int]:
-    found = Path(f"/proc/{pid}/task/{pid}/children")
-    direct = [int(x) for x in found.read_text().split()] if found.exists() else []
-    return direct + [x for child in direct for x in children(child)]
+KILLS = """
+import os, random, signal, sys, threading
+from pathlib import Path
+from tests.same_release import TABLES, people, published, schema_of
+from tests.spark import test_spark as t
+from tests.spark.conftest import SETTINGS
+from pyspark.sql import SparkSession
+from dpublish.errors import InputError, PrivateSideError
+from dpublish.ledger import open_ledger
+
+folder, releases = Path(sys.argv[1]), int(sys.argv[2])
+builder = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.task.maxFailures", 9)
+for name, value in SETTINGS.items():
+    builder = builder.config(name, value)
+session = builder.config("spark.deploy.maxExecutorRetries", "-1").getOrCreate()
+frame, schema = people(), schema_of("add-remove-one", True)
+expected = published(frame, schema, TABLES["histogram"](), folder / "here")
+data = t.spread(session, frame, 4)
+assert published(data, schema, TABLES["histogram"](), folder / "calm") == expected
+draw, stop, killed = random.Random(1), threading.Event(), {"python": 0, "executor": 0}
+
+def below(pid):
+    try:
+        direct = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return []
+    kind = "python" if b"pyspark.daemon" in words or b"pyspark/daemon" in words else None
+    kind = "executor" if b"CoarseGrainedExecutorBackend" in words else kind
+    rest = [one for child in direct for one in below(int(child))]
+    return rest + ([(kind, pid)] if kind and pid != os.getpid() else [])
+
+def kill():
+    while not stop.wait(draw.uniform(0.2, 2.0)):
+        found = below(os.getpid())
+        wanted = "executor" if draw.random() < 0.1 else "python"
+        pids = [pid for kind, pid in found if kind == wanted]
+        if pids:
+            try:
+                os.kill(draw.choice(pids), signal.SIGKILL)
+                killed[wanted] += 1
+            except OSError:
+                pass
+
+threading.Thread(target=kill, daemon=True).start()
+same = 0
+for number in range(releases):
+    place = folder / str(number)
+    try:
+        made = published(t.spread(session, frame, 4), schema, TABLES["histogram"](), place)
+    except (InputError, PrivateSideError):
+        made = None
+    entries = [e.kind for e in open_ledger(place / "l.db").history()]
+    answers = list((place / "l.db.d").glob("*.dpr"))
+    if made is None:
+        assert entries.count("debit") <= 1 and not answers and "seal" not in entries, entries
+    else:
+        assert made == expected
+        assert entries.count("debit") == 1 and len(answers) == 1, entries
+        same += 1
+stop.set()
+print(f"the same {same} of {releases}, killed {killed}")
+"""
 
 
 @pytest.mark.nightly
-def test_killed_workers_change_nothing_or_end_in_a_refusal(session: Any, tmp_path: Path) -> None:
-    """Python workers of the session are killed at random during 50 releases."""
-    frame = people()
-    schema = schema_of("add-remove-one", True)
-    expected = published(frame, schema, TABLES["histogram"](), tmp_path / "here")
-    rng = np.random.default_rng(1)
-    stop = threading.Event()
-    java = session.sparkContext._gateway.proc.pid
-
-    def kill() -> None:
-        while not stop.wait(float(rng.uniform(0.05, 1.0))):
-            workers = [
-                pid
-                for pid in children(java)
-                if b"pyspark" in Path(f"/proc/{pid}/cmdline").read_bytes()
-            ]
-            if workers:
-                os.kill(int(rng.choice(workers)), signal.SIGKILL)
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    same = 0
-    try:
-        for number in range(50):
-            data = spread(session, frame, 4)
-            try:
-                made = published(data, schema, TABLES["histogram"](), tmp_path / str(number))
-            except (PrivateSideError, InputError):
-                continue
-            assert made == expected
-            same += 1
-    finally:
-        stop.set()
-        thread.join()
-        time.sleep(1)
-    assert same
+def test_killed_workers_change_nothing_or_end_in_a_refusal(java: None, tmp_path: Path) -> None:
+    """Python workers and executors of a cluster are killed at random during 50 releases: identical
+    bytes, paid once, or a refusal without an answer."""
+    said = run_apart(KILLS, str(tmp_path), "50")
+    told = re.search(r"the same ([0-9]+) of 50, killed {'python': ([0-9]+), 'exec", said)
+    assert told is not None, said
+    assert int(told[1]) > 0
+    assert int(told[2]) > 0

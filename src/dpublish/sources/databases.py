@@ -68,6 +68,9 @@ class SqlRows(abc.ABC):
     types: Mapping[str, str]
     """Of the columns whose cells leave no doubt what they are."""
 
+    counts: bool
+    """Whether it is to count by itself where it can."""
+
     @abc.abstractmethod
     def selected(self, query: Template, cells: Collection[str]) -> Iterator[pl.DataFrame]:
         """What a query over the rows gives: the columns named in `cells` as cells are read, all
@@ -77,10 +80,13 @@ class SqlRows(abc.ABC):
 @dataclass(frozen=True)
 class SqlSource:
     """The rows that `query` selects in the database at `url` (an SQLAlchemy URL such as
-    postgresql://host/name)."""
+    postgresql://host/name). `count_there`: whether the database is to count by itself where that
+    gives the same answer; None leaves it to PostgreSQL, and not to DuckDB, which runs in this
+    process."""
 
     url: str = field(repr=False)  # may hold a password
     query: str
+    count_there: bool | None = None
 
 
 class SqlReader:

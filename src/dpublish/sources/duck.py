@@ -50,6 +50,7 @@ class DuckRows(ArrowSource, SqlRows):
 
     def __init__(self, source: SqlSource) -> None:
         self._held: Any = None
+        self.counts = source.count_there is True
         try:
             import duckdb
         except ImportError:

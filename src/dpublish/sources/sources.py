@@ -525,6 +525,7 @@ class _Database(Source, SqlRows):
     def __init__(self, source: SqlSource) -> None:
         self._reader = SqlReader(source)
         self.types = self._reader.types
+        self.counts = source.count_there is not False
         if self._reader.dialect == "postgresql":
             self.engine, self.dialect = "sql", "postgres"
 

@@ -160,6 +160,8 @@ class Sql(Local):
 
 def why_read(statistic: Statistic, source: SqlRows, schema: Schema) -> str | None:
     """Why rows must be read, from public facts; None where the database can count."""
+    if not source.counts:
+        return "that was asked for, or is faster since the database runs in this process"
     if schema.unit.column is not None:
         return "which rows of a unit are kept is chosen by a keyed hash"
     if isinstance(statistic, GridPoints):
