@@ -86,7 +86,8 @@ def tree_cpu(pid: int) -> float:
         try:
             stat = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
             total += sum(int(x) for x in stat[11:15]) / ticks
-            todo += [int(x) for x in Path(f"/proc/{one}/task/{one}/children").read_text().split()]
+            for begun in Path(f"/proc/{one}/task").glob("*/children"):  # by any thread
+                todo += [int(x) for x in begun.read_text().split()]
         except OSError:
             continue
     return total

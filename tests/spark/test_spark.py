@@ -254,7 +254,8 @@ draw, stop, killed = random.Random(1), threading.Event(), {"python": 0, "executo
 
 def below(pid):
     try:
-        direct = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        lists = Path(f"/proc/{pid}/task").glob("*/children")  # any thread may have begun them
+        direct = [child for one in lists for child in one.read_text().split()]
         words = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return []
