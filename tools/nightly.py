@@ -44,6 +44,7 @@ NIGHTLY = {
     ],
     "fuzz": [f"tests/fuzz/test_{what}.py" for what in ("bundles", "kinds", "plans", "queries")],
     "faults": ["tests/fault"],
+    "service": ["tests/server"],
 }
 
 

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from dpublish.server.accounts import Role
 from dpublish.server.api.openapi import document
+from dpublish.server.config import Limits
 from server.conftest import HERE, Served
 from server.offices import CANARY, ROWS, Program, make_release, open_desk, set_up, write_rows
 
@@ -37,7 +38,7 @@ KNOWN = {
 
 def office_with_all(serving: Callable[..., Served], tmp_path: Path) -> Served:
     write_rows(tmp_path / "office" / "data")
-    served = serving(two_person=False)
+    served = serving(two_person=False, limits=Limits(requests_per_minute=0))
     every = Program(served.client(), served.token(*Role))
     set_up(every, every, every, epsilon="9000")
     make_release(every, every, "first")
@@ -134,6 +135,7 @@ def test_ten_thousand_cases(
     serving: Callable[..., Served], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     served = office_with_all(serving, tmp_path)
-    found = hold_against(served, tmp_path, 10_000, caplog)
+    # some endpoints have fewer different cases than their share
+    found = hold_against(served, tmp_path, 11_500, caplog)
     print(f"answers by status: {dict(sorted(found.items()))}")
-    assert sum(found.values()) >= 9_000
+    assert sum(found.values()) >= 10_000

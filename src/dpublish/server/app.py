@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route as Path_
 
 from dpublish.errors import BudgetError, InputError, LedgerUnavailable, PublishError
-from dpublish.owned import owned_folder
+from dpublish.owned import owned_folder, replace_owned
 from dpublish.requests.ledger import LedgerStatus
 from dpublish.server import security
 from dpublish.server.accounts import Accounts, Actor, Role, office_key
@@ -40,6 +40,7 @@ from dpublish.server.security import Hide, Rate, TooLarge, form_key_right, from_
 from dpublish.server.store import Store
 
 LOG = logging.getLogger("dpublish.server")
+CACHE_TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n"
 UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _HEALTH_SECONDS = 10.0
 Handler = Callable[[Request], Any]
@@ -53,6 +54,8 @@ class Office:
         self.state = config.state
         for name in ("", "data", "files", "public", "jobs", "uploads", "desks"):
             owned_folder(self.state / name)
+        for name in ("jobs", "uploads"):  # they may hold rows: backups leave them out
+            replace_owned(self.state / name / "CACHEDIR.TAG", CACHE_TAG)
         self.store = Store(config.database_url)
         limits = config.limits
         self.accounts = Accounts(

@@ -82,7 +82,7 @@ class Datasets:
         """Delete uploaded rows that are older than the configuration says."""
         oldest = time.time() - self.config.uploads.keep_days * 86400
         for path in (self.config.state / UPLOADS).glob("*"):
-            if path.is_file() and path.stat().st_mtime < oldest:
+            if path.name != "CACHEDIR.TAG" and path.is_file() and path.stat().st_mtime < oldest:
                 path.unlink(missing_ok=True)
                 self.store.did("office", "uploaded rows deleted", path.name)
 
