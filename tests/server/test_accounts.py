@@ -168,5 +168,7 @@ def test_the_key_of_the_office_is_for_its_owner_alone(served: Served) -> None:
     path = served.office.state / "office.key"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert len(path.read_bytes()) == 32
+    tables = served.office.state / "office.sqlite"
+    assert stat.S_IMODE(tables.stat().st_mode) == 0o600
     assert form_key(served.person(Role.admin).get("/account")) not in path.read_bytes().hex()
     assert now() > "2020"

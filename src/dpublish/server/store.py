@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
@@ -29,6 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from dpublish.errors import InputError, PublishError
+from dpublish.owned import make_owned
 from dpublish.server.tables import ACTIONS, STEPS, STEPS_DONE
 
 Row = Mapping[str, Any]
@@ -167,6 +169,8 @@ def _engine(url: str) -> Engine:
     try:
         if not url.startswith("sqlite"):
             return create_engine(url, pool_pre_ping=True, pool_size=10, max_overflow=20)
+        if "///" in url:  # a file, for its owner alone; its companions take after it
+            make_owned(Path(url.partition("///")[2].partition("?")[0]))
         made = create_engine(url, connect_args={"timeout": 30, "check_same_thread": False})
     except (SQLAlchemyError, ImportError) as error:
         raise InputError(

@@ -10,7 +10,6 @@ import json
 import re
 from typing import Any, Final
 
-from authlib.integrations.starlette_client import OAuth
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -113,6 +112,8 @@ def _client(office: Office) -> Any:
         raise HTTPException(404, "This office has no identity provider.")
     known = office.provider
     if known is None:
+        from authlib.integrations.starlette_client import OAuth
+
         secret = None
         if settings.client_secret_file is not None:
             try:
