@@ -42,6 +42,9 @@ RELEASES = {
     "halfspaces": "halfspaces replace-one",
     "mwem": "mwem add-remove-one",
     "net": "net replace-one",
+    "frequent-itemsets": "frequent-itemsets replace-one",
+    "workload": "workload replace-one",
+    "discovery": "discovery replace-one",
 }
 """Names of files, and the cases that they are made from."""
 SOLUTIONS = ("cut", "median", "cover", "sets greedy", "projects")
@@ -99,6 +102,8 @@ def make_releases(folder: Path) -> list[dict[str, Any]]:
 
 
 def _questions(case: Case) -> list[list[str]]:
+    if case.method == "discovery":
+        return [["show"]]
     if case.method == "private-classifier":
         return [["predict", "guests.csv", "--out", "predicted.csv"]]
     if case.settings.get("publish") == "hash":

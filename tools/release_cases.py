@@ -200,7 +200,8 @@ def _people(rng: random.Random, number: int, *, units: int) -> str:
 
 def cases() -> list[Case]:
     """Every release method with every relation it knows, and every variant of it."""
-    return [*_histograms(), *_joined(), *_weights(), *_learnt(), *_sets(), *_queries()]
+    found = [*_histograms(), *_joined(), *_weights(), *_learnt(), *_sets(), *_queries()]
+    return [*found, *_discoveries()]
 
 
 def _histograms() -> Iterator[Case]:
@@ -251,6 +252,17 @@ def _histograms() -> Iterator[Case]:
     for score in ("gini", "information-gain"):
         settings = {"columns": small, "target": "b", "score": score, "fanout": 2}
         yield Case(f"generalized {score}", "generalized-table", several, "visits.csv", settings)
+
+
+def _discoveries() -> Iterator[Case]:
+    for relation in RELATIONS:
+        text = f'[dataset]\nname = "people"\nneighbours = "{relation}"\n{SIZE[relation]} = {ROWS}\n'
+        text += '[columns.grade]\nkind = "categorical"\ndiscover = true\n'
+        text += '[columns.income]\nkind = "integer"\ndiscover = true\n'
+        cost = {"epsilon": "4", "delta": "1e-6"}
+        yield Case(
+            f"discovery {relation}", "discovery", text, "people.csv", {}, cost, (), by="", sql=()
+        )
 
 
 def _joined() -> Iterator[Case]:
@@ -436,6 +448,8 @@ def _queries() -> Iterator[Case]:
         yield Case(
             f"mwem {relation}", "multiplicative-weights", text, "people.csv", {**cells, "rounds": 4}
         )
+        direct = {**cells, "answer": "direct"}
+        yield Case(f"workload {relation}", "workload", text, "people.csv", direct, by="a,b", sql=())
         asked = ("p = true", "p = true and q = false")
         count = ("select p, count(*) from release group by p order by p",)
         yield Case(
