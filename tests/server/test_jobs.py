@@ -18,6 +18,7 @@ from dpublish.privacy.cost import Budget, Cost
 from dpublish.requests.curator import Methods, Release
 from dpublish.requests.ledger import OfKey
 from dpublish.requests.plans import Plan
+from dpublish.requests.schemas import CheckData
 from dpublish.server.jobs import JobRunner, JobStatus
 from dpublish.server.store import Store
 from dpublish.server.tables import JOBS
@@ -119,6 +120,20 @@ def test_a_job_runs_its_requests_and_keeps_what_they_answer(house: House) -> Non
     assert (house.folder / "jobs" / job / "results.json").stat().st_mode & 0o777 == 0o600
     runner.forget(job)
     assert runner.results(job) == []
+
+
+def test_what_a_check_found_is_deleted_a_day_later(house: House) -> None:
+    runner = house.runner()
+    rows, schema = str(house.folder / "rows.csv"), house.folder / "schema.toml"
+    asked = [CheckData(data=rows, schema=schema)], [Methods(name="histogram")]
+    check, methods = (runner.submit(one, actor="ana", subject="s") for one in asked)
+    assert [ended(runner, job).state for job in (check, methods)] == ["done", "done"]
+    runner.forget_private()
+    assert runner.results(check)
+    for job in (check, methods):
+        os.utime(house.folder / "jobs" / job / "results.json", (0, 0))
+    house.runner()
+    assert (runner.results(check), len(runner.results(methods))) == ([], 1)
 
 
 def test_a_refusal_says_why_and_that_nothing_was_paid(house: House) -> None:

@@ -38,6 +38,8 @@ from dpublish.server.tables import JOBS
 from dpublish.server.worker import CANCELLED, FAILURE, LOCK, ORDER, RESULTS, STEP
 
 DOOR: Final = "dpublish serve"
+PRIVATE_SECONDS: Final = 86_400.0
+"""How long what a check found is kept, for whoever does not delete it."""
 RESTARTS: Final = 2
 """So often a worker that died without a word is followed by another: the ledger allows three
 runs of a key."""
@@ -126,6 +128,7 @@ class JobRunner:
         self._closed = threading.Event()
         owned_folder(folder)
         self._find_again()
+        self.forget_private()
 
     def submit(
         self,
@@ -135,6 +138,7 @@ class JobRunner:
         subject: str,
         approval: Mapping[str, str] | None = None,
     ) -> str:
+        self.forget_private()
         job = secrets.token_hex(8)
         home = self.folder / job
         owned_folder(home)
@@ -203,6 +207,15 @@ class JobRunner:
     def forget(self, job: str) -> None:
         for name in (RESULTS, ORDER):
             (self.folder / job / name).unlink(missing_ok=True)
+
+    def forget_private(self, seconds: float = PRIVATE_SECONDS) -> None:
+        """Delete what checks found so long ago: it is as private as the rows."""
+        for row in self.store.rows(JOBS, state="done"):
+            if json.loads(row["requests"]) == ["check"]:
+                results = self.folder / str(row["id"]) / RESULTS
+                with contextlib.suppress(OSError):
+                    if time.time() - results.stat().st_mtime > seconds:
+                        self.forget(str(row["id"]))
 
     def close(self) -> None:
         """Watch no longer. Workers go on: what they make may be paid for."""

@@ -234,7 +234,8 @@ def check(request: Request) -> Response:
 
 
 def checked(request: Request) -> Response:
-    """What a check found, for the curator's eyes. It can be deleted, and is after a day."""
+    """What a check found, for the curator's eyes. It can be deleted, and is, a day later,
+    with the next job or start of the service."""
     office, job = office_of(request), request.path_params["job"]
     status = office.jobs.status(job)
     if status.verbs != ("check",):
