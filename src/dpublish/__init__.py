@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         OnlineMultiplicativeWeights as OnlineMultiplicativeWeights,
     )
     from dpublish.methods.private_classifier.mechanism import PrivateClassifier as PrivateClassifier
+    from dpublish.methods.projected_histogram.choose_k import discernibility as discernibility
     from dpublish.methods.projected_histogram.mechanism import (
         ProjectedHistogram as ProjectedHistogram,
     )
@@ -105,6 +106,7 @@ _CURATOR = {
     "Schema": "dpublish.declare.schema",
     "SigningKey": "dpublish.releases.bundle.signing_key",
     "SqlSource": "dpublish.sources.sources",
+    "discernibility": "dpublish.methods.projected_histogram.choose_k",
     "draft_schema": "dpublish.curator.draft",
     "local": "dpublish.local",
     "open_ledger": "dpublish.ledger",

@@ -17,6 +17,7 @@ EXPECTED = {
         "Cost",
         "Curator",
         "Domain",
+        "discernibility",
         "draft_schema",
         "FrequentItemsets",
         "GeneralizedTable",

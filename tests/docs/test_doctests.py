@@ -11,8 +11,10 @@ EXAMPLES = {
     "dpublish.declare.relation": {"Relation"},
     "dpublish.declare.schema": {"Schema.from_toml"},
     "dpublish.estimate": {"Estimate"},
+    "dpublish.methods.projected_histogram.choose_k": {"discernibility"},
     "dpublish.privacy.budget_split": {"BudgetSplit"},
     "dpublish.privacy.cost": {"Budget", "Cost"},
+    "dpublish.workloads.theory": {"private_greedy_bound"},
 }
 
 

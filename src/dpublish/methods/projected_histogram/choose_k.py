@@ -3,22 +3,30 @@ Vinterbo 2012, section 2.3.
 
 `k_from_simulation`, `k_from_public` and `choose_gamma` read public facts only and cost nothing.
 `split_kd` chooses k on private rows, by data splitting, and costs what choosing columns costs
-(theorem 1 of choose_k.proof.md).
+(theorem 1 of choose_k.proof.md). `discernibility` (`dp.discernibility`) shows what columns of
+public or made-up rows tell apart.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.declare.domain import Domain
+from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, did_you_mean
 from dpublish.methods.projected_histogram.coded_table import CodedTable
-from dpublish.methods.projected_histogram.discernibility import mda, private_kd, undiscerned
+from dpublish.methods.projected_histogram.discernibility import (
+    DEFAULT_SIGMA,
+    mda,
+    private_kd,
+    undiscerned,
+)
 from dpublish.methods.projected_histogram.partition import equal_rows
 from dpublish.methods.projected_histogram.scores import GRID, PairsPerRow, Purity
 from dpublish.noise.base import ChoiceRule, Noise
@@ -94,11 +102,75 @@ def public_table(data: object, domain: Domain) -> CodedTable:
     batches = [batch.kept() for batch, _ in source.coded(Encoder(domain))]
     if not any(batch[0].size for batch in batches):
         raise PlanError(
-            "The public data has no row with declared values in all columns, so k cannot be "
-            "chosen by it."
+            "The public data has no row with declared values in all columns, so it cannot show "
+            "what columns tell apart."
         )
     return CodedTable.from_codes(
         [np.concatenate(column) for column in zip(*batches, strict=True)], domain
+    )
+
+
+@dataclass(frozen=True)
+class Discernibility:
+    """What columns of a public table tell apart, in pairs of rows with different labels."""
+
+    pairs: int
+    """All pairs of rows with different labels."""
+    undiscerned: int
+    """Those that agree in every column that was asked about."""
+    mda: tuple[str, ...]
+    """A smallest greedy set of the columns that tells apart all but sigma of what all of them do,
+    in the order of choice."""
+
+    @property
+    def discerned(self) -> int:
+        """Pairs that some of the columns tells apart: the paper's F, times rows, over two."""
+        return self.pairs - self.undiscerned
+
+
+def discernibility(
+    data: object,
+    schema: Schema,
+    *,
+    target: str,
+    columns: Sequence[str] | None = None,
+    sigma: Fraction | float | str = DEFAULT_SIGMA,
+    bins: int | None = None,
+) -> Discernibility:
+    """Pairs of rows with different labels that `columns` tell apart, and the MDA of Vinterbo (2012,
+    equation 10).
+
+    For public or made-up rows only: the numbers are exact and have no noise, nothing is paid, and
+    on private rows they would be a leak. `columns` are all but the target when left out; `bins` are
+    for numeric columns that declare none.
+
+    >>> import polars as pl
+    >>> schema = Schema.from_toml('''
+    ... [dataset]
+    ... name = "made-up"
+    ... [columns]
+    ... wet = { kind = "categorical", levels = ["no", "yes"] }
+    ... day = { kind = "categorical", levels = ["sat", "sun"] }
+    ... ill = { kind = "categorical", levels = ["no", "yes"] }
+    ... ''')
+    >>> words = ["no", "no", "yes", "yes"]
+    >>> rows = pl.DataFrame({"wet": words, "day": ["sat", "sun"] * 2, "ill": words})
+    >>> discernibility(rows, schema, target="ill")
+    Discernibility(pairs=4, undiscerned=0, mda=('wet',))
+    >>> discernibility(rows, schema, target="ill", columns=["day"]).discerned
+    2
+    """
+    share = Fraction(sigma)
+    if not 0 <= share < 1:
+        raise PlanError(f"sigma must be at least 0 and below 1, not {sigma}.")
+    names = [name for name in schema.columns if name != target] if columns is None else [*columns]
+    if not names or target in names or len(set(names)) < len(names):
+        raise PlanError("columns must be different names, at least one, without the target.")
+    table = public_table(data, schema.domain([*names, target], bins=bins))
+    return Discernibility(
+        undiscerned(table, ()),
+        undiscerned(table, range(len(names))),
+        tuple(names[place] for place in mda(table, share)),
     )
 
 
