@@ -215,6 +215,7 @@ def test_what_cannot_be_said_is_read(url: str, kind: str) -> None:
 
 def test_types_of_the_servers_own_are_read(postgres: Postgres) -> None:
     odd = ["numeric", "numeric(16, 2)", "timestamptz", "interval", "time", "jsonb", "uuid", "bytea"]
+    odd += ["numeric(5, 400)", "numeric(5, -400)"]  # a cell of these may be no double
     query = ", ".join(f'CAST(NULL AS {kind}) AS "{kind}"' for kind in [*odd, "text[]"])
     source: Any = open_source(SqlSource(postgres.url(), f"SELECT {query}"))
     assert source.types == {}

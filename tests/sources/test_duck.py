@@ -77,3 +77,20 @@ def test_what_duckdb_says_is_not_repeated(tmp_path: Path) -> None:
         assert "secret" not in str(caught.value)
     with pytest.raises(InputError, match="DuckDB refused"):
         open_source(SqlSource(f"duckdb:///{tmp_path}/missing.db", "select 1"))
+
+
+def test_files_whose_columns_would_be_guessed_are_refused(tmp_path: Path) -> None:
+    """A letter in one row makes texts of the numbers of all others: 1e3 is 1000 no more."""
+    (tmp_path / "t.csv").write_text("code\n" + "1e3\n" * 9)
+    (tmp_path / "t.json").write_text('{"code": 1e3}\n' * 9)
+    pl.DataFrame({"code": [1000]}).write_parquet(tmp_path / "t.parquet")
+    named, stored = f"'{tmp_path}/t.csv'", f"'{tmp_path}/t.parquet'"
+    for query in (
+        f"select * from {named}",
+        f"select * from read_csv({named}, all_varchar = true)",
+        f"select * from '{tmp_path}/t.json'",
+        f"select * from {stored} where code in (select code from {named})",
+    ):
+        with pytest.raises(InputError, match="guesses"):
+            open_source(SqlSource("duckdb://", query))
+    open_source(SqlSource("duckdb://", f"select code as READ_CSV from {stored}"))

@@ -39,7 +39,8 @@ _TEXTS: tuple[int | str, ...] = (0, "text", "varchar", "bpchar", "name")
 BOOLEAN, WHOLE, SINGLE, DOUBLE = "boolean", "whole", "single", "double"
 DECIMAL, TEXT, DATE, TIME = "decimal", "text", "date", "time"
 """Types of columns whose cells mean in the database what they mean here: whole numbers of at most
-64 bits, decimals of at most `EXACT_DIGITS`, days and times without a zone."""
+64 bits, decimals of at most `EXACT_DIGITS` before and after the point, days and times without a
+zone."""
 
 EXACT_DIGITS = 15
 """Decimals with at most so many digits are told apart by doubles."""
@@ -239,7 +240,9 @@ def _column_types(connection: Connection, result: Any) -> dict[str, str]:
     found: dict[str, str] = {}
     for column in result.cursor.description:
         kind = known.get(column.type_code)
-        if column.type_code == numeric and (column.precision or EXACT_DIGITS + 1) <= EXACT_DIGITS:
+        few = (column.precision or EXACT_DIGITS + 1) <= EXACT_DIGITS
+        # numeric(5, 400) holds what no double does, and casting that ends the query
+        if column.type_code == numeric and few and 0 <= (column.scale or 0) <= EXACT_DIGITS:
             kind = DECIMAL
         if kind is not None and (kind != TEXT or driver.info.encoding == "utf-8"):
             found[column.name] = kind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -40,6 +41,9 @@ _TYPES = {
     **{f"DECIMAL({p},{s})": DECIMAL for p in range(1, EXACT_DIGITS + 1) for s in range(p + 1)},
 }
 
+_GUESSING = ("READ_CSV", "READ_JSON", "READ_NDJSON", "READ_XLSX")
+"""Steps of a plan that make columns, and types of them, of what the rows happen to hold."""
+
 
 class DuckRows(ArrowSource, SqlRows):
     """The query of a `SqlSource` whose URL is duckdb:///FILE, or duckdb:// for one in memory, whose
@@ -57,7 +61,7 @@ class DuckRows(ArrowSource, SqlRows):
             raise InputError("DuckDB is not installed: install dpublish[duckdb].") from None
         self._query = source.query.strip().rstrip(";").rstrip()
         file = source.url.removeprefix(PREFIX).removeprefix("//").removeprefix("/")
-        kind = ""
+        kind, guesses = "", False
         try:
             self._open: Any = duckdb.connect(file or ":memory:", read_only=bool(file))
             self._open.execute("SET enable_progress_bar = false")  # notebooks have it on
@@ -66,12 +70,20 @@ class DuckRows(ArrowSource, SqlRows):
             super().__init__(none.to_arrow_table().schema)
             kinds = zip(none.columns, (str(kind) for kind in none.types), strict=True)
             self.types = {name: _TYPES[kind] for name, kind in kinds if kind in _TYPES}
+            plan = self._open.execute(f"EXPLAIN (FORMAT json) SELECT * FROM (\n{self._query}\n)")
+            guesses = any(_guesses(json.loads(text)) for _, text in plan.fetchall())
         except duckdb.Error as error:  # whose words may quote what it read
             kind = type(error).__name__
         if kind:
             raise InputError(
                 f"DuckDB refused the file or the query ({kind}). The query must be one SELECT; try "
                 "it as SELECT * FROM (query) LIMIT 0 in its own shell."
+            )
+        if guesses:
+            raise InputError(
+                "DuckDB guesses the columns of a CSV or JSON file, and their types, from its rows, "
+                "so that one row could change how all others are read. Give the path of the file "
+                "itself, or keep the rows as Parquet or in a table with declared types."
             )
 
     @contextmanager
@@ -103,3 +115,11 @@ class DuckRows(ArrowSource, SqlRows):
     def count_rows(self) -> int:
         counted = self._cursor().sql(f"SELECT count(*) FROM (\n{self._query}\n)")
         return int(counted.fetchall()[0][0])
+
+
+def _guesses(steps: Any) -> bool:
+    """Whether a plan reads a file whose columns are guessed."""
+    return any(
+        step["name"].strip().startswith(_GUESSING) or _guesses(step.get("children", ()))
+        for step in steps
+    )

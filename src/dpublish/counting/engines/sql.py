@@ -304,20 +304,28 @@ class _Query:
         encoding = [exp.Literal.string("UTF8")] if postgres else []
         to_text = "convert_from" if postgres else "decode"
         blanks = exp.Anonymous(this=to_text, expressions=[self._bytes(BLANKS.encode()), *encoding])
-        text: exp.Expression = exp.Anonymous(this=strip, expressions=[stored, blanks])
+        length = "octet_length" if postgres else "strlen"
+        size = exp.Anonymous(this=length, expressions=[stored])
+        # what is too long is not worked on: a pattern over it would end the query
+        fits = exp.LTE(this=size, expression=exp.Literal.number(LONGEST_TEXT))
+        text: exp.Expression = exp.Anonymous(
+            this=strip, expressions=[exp.case().when(fits, stored), blanks]
+        )
         if any(_INTEGER.fullmatch(word) for word in rule.words):
             text = self._without_zero_fraction(text)
         self._texts.append(exp.Anonymous(this=to_bytes, expressions=[text, *encoding]))
         value = exp.column(f"t{len(self._texts) - 1}")
         ordered = sorted((word.encode(), slot) for word, slot in rule.words.items())
         keys = [(self._bytes(word), slot) for word, slot in ordered]
-        size = exp.Anonymous(this="octet_length" if postgres else "strlen", expressions=[cell])
-        too_long = exp.GT(this=size, expression=exp.Literal.number(LONGEST_TEXT))
+        too_long = exp.GT(
+            this=exp.Anonymous(this=length, expressions=[cell]),
+            expression=exp.Literal.number(LONGEST_TEXT),
+        )
         blank = exp.EQ(this=value, expression=self._bytes(b""))
         return (
             exp.case()
-            .when(exp.Is(this=value, expression=exp.Null()), leaves[rule.missing])
             .when(too_long, leaves[rule.words.get(UNREADABLE, rule.above)])
+            .when(exp.Is(this=value, expression=exp.Null()), leaves[rule.missing])
             .when(blank, leaves[rule.missing])
             .else_(_level_codes(value, keys, rule, leaves))
         )
