@@ -14,7 +14,11 @@ EXAMPLES = {
     "dpublish.methods.projected_histogram.choose_k": {"discernibility"},
     "dpublish.privacy.budget_split": {"BudgetSplit"},
     "dpublish.privacy.cost": {"Budget", "Cost"},
-    "dpublish.workloads.theory": {"private_greedy_bound"},
+    "dpublish.workloads.theory": {
+        "private_greedy_bound",
+        "set_cover_lower_bound",
+        "union_sample_size",
+    },
 }
 
 

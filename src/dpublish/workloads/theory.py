@@ -172,10 +172,32 @@ def laplace_sum_bound(count: int, failure: float = 0.05) -> float:
     function, since sinh(x) / x grows with x.
     """
     _share(failure, "failure")
-    thetas = (math.exp(-place / 16) for place in range(1, 640))
-    return min(
-        (math.log(2 / failure) - count * math.log1p(-theta * theta)) / theta for theta in thetas
-    )
+    return _chernoff(count, math.log(2 / failure))
+
+
+def union_sample_size(
+    accuracy: float, failure: float, privacy: float, *, bits: int, intervals: int
+) -> int:
+    """Theorem 7 for the plain tree of counts: rows from which all unions of so many intervals of
+    2^bits positions are answered within accuracy n at once, except with `failure`.
+
+    A union is the sum of at most intervals * `box_nodes` counts with noise of scale bits / privacy,
+    and a choice of an even number of the 2^bits + 1 places between positions: Chernoff for each,
+    and a union bound.
+
+    >>> [union_sample_size(0.05, 0.05, 1.0, bits=10, intervals=t) for t in (1, 2, 4)]
+    [8397, 15058, 27493]
+    """
+    _share(accuracy, "accuracy")
+    _share(failure, "failure")
+    if bits < 1 or intervals < 1:
+        raise PlanError("bits and intervals must be at least 1.")
+    places = (1 << bits) + 1
+    most = min(intervals, places // 2)
+    unions = sum(math.comb(places, 2 * ends) for ends in range(1, most + 1))
+    counts = min(most * box_nodes((bits,)), 1 << bits)
+    noise = _chernoff(counts, math.log(2 / failure) + math.log(unions)) * bits / privacy
+    return math.ceil(noise / accuracy)
 
 
 def halfspace_parameters(
@@ -334,6 +356,37 @@ def parity_lower_bound(n: int) -> float:
     return 1 / (2 * math.sqrt(2 * n))
 
 
+def set_cover_lower_bound(sets: int, privacy: float) -> float:
+    """Theorem 60 for so many sets: a factor that some set system costs every method of this privacy
+    (delta = 0) in expectation that assigns elements to sets; 1 where the proof says nothing.
+
+    Neighbours add or remove an element. Random sets of k among N elements: an assignment serves a
+    random one with at most l sets with probability at most q = C(N, l) (l k / N)^k, so some system
+    has none that does so for more than t of m, as soon as m^N C(m, t + 1) q^(t + 1) < 1. On one
+    of its sets every method needs more than l with probability at least 1 - e^(privacy k) t / m,
+    where one set is enough.
+
+    >>> [round(set_cover_lower_bound(10**power, 0.5), 2) for power in (3, 9, 18)]
+    [1.0, 6.19, 23.83]
+    """
+    if sets < 2 or not privacy > 0:
+        raise PlanError("At least two sets, and privacy above 0.")
+    log_sets, best = math.log(sets), 1.0
+    for k in range(2, min(200, math.ceil(log_sets / privacy)) + 1):
+        for size in range(k.bit_length(), sets.bit_length()):
+            log_elements = size * math.log(2)
+            for used in range(1, k):
+                log_q = used * (1 + log_elements - math.log(used))  # C(N, l) <= (e N / l)^l
+                log_q += k * (math.log(used * k) - log_elements)
+                spare = -log_q - log_sets - 1  # C(m, t + 1) <= (e m)^(t + 1)
+                if spare <= 0:
+                    break
+                served = math.floor(2**size * log_sets / spare) + 1
+                lost = math.exp(min(0.0, privacy * k + math.log(served) - log_sets))
+                best = max(best, 1 + used * (1 - lost))
+    return best
+
+
 def distributional_gap(counts: Sequence[int], *, modulus: int, privacy: float) -> float:
     """The largest log-ratio between two samples of one population for the mirrored-mod query
     (theorem 13).
@@ -425,6 +478,12 @@ def online_sentences(
         rows=rows,
         rows_per_unit=rows_per_unit,
     )
+
+
+def _chernoff(count: int, log_terms: float) -> float:
+    """The least t with exp(log_terms - theta t) (1 - theta^2)^-count <= 1 for some theta tried."""
+    thetas = (math.exp(-place / 16) for place in range(1, 640))
+    return min((log_terms - count * math.log1p(-theta * theta)) / theta for theta in thetas)
 
 
 def _smallest_accuracy(n: int, needed: Callable[[float], int]) -> float:
