@@ -14,6 +14,7 @@ import json
 import random
 import types
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -328,13 +329,12 @@ def request(dice: random.Random, method: Any) -> tuple[dict[str, Any], Schema, C
         return settings, random_schema(dice), cost
     if method in SOLVERS:
         return settings, Schema(name="fuzz", neighbours="add-remove-one"), cost
-    return (
-        settings,
-        friendly_schema(
-            dice, baskets=method.method in ("frequent-itemsets", "set-partition", "basic-itemsets")
-        ),
-        cost,
-    )
+    baskets = method.method in ("frequent-itemsets", "set-partition", "basic-itemsets")
+    schema = friendly_schema(dice, baskets=baskets)
+    if method.method == "discovery":
+        sought = Column(name="b", kind="integer", lower=0, upper=9, discover=True)
+        schema = replace(schema, columns={**schema.columns, "b": sought})
+    return settings, schema, cost
 
 
 def test_odd_requests_are_planned_or_refused() -> None:

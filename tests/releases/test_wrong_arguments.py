@@ -19,7 +19,7 @@ ANY: dict[str, Call] = {
     "a condition that ends": lambda release: release.estimate("a ="),
     "a function": lambda release: release.estimate("lower(a) = 'x'"),
     "a case": lambda release: release.estimate("1 = case when a = 'x' then 1 end"),
-    "a sum": lambda release: release.estimate("income + 1 > 5"),
+    "a square": lambda release: release.estimate("income * income > 5"),
     "rows that are no number": lambda release: release.sample("x"),
     "half a row": lambda release: release.sample(2.5),
     "fewer than no rows": lambda release: release.sample(-1),

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -224,6 +224,9 @@ class Workload(Mechanism):
             raise PlanError(
                 "A list of queries needs [columns]; this schema declares set-valued data ([items])."
             )
+        if self.answer not in get_args(Answer):
+            ways = ", ".join(get_args(Answer))
+            raise PlanError(f"answer must be one of {ways}, not {self.answer!r}.")
         budget = BudgetSplit.of(cost, schema.relation)
         if budget.amount <= 0:
             raise PlanError("A list of queries costs an epsilon (with or without delta) or a rho.")
