@@ -6,6 +6,7 @@ reaches the private side. Nothing here reads a row.
 
 from __future__ import annotations
 
+import json
 import re
 import time
 import tomllib
@@ -91,6 +92,20 @@ class Datasets:
     def all(self) -> list[Row]:
         found = [row for row in self.store.rows(DATASETS) if row["removed"] is None]
         return sorted(found, key=lambda row: row["name"])
+
+    def as_proposed(self, proposal: Row) -> tuple[Row, dict[str, Any]]:
+        """The data set of a proposal, still under the schema that was proposed, and what was asked
+        of it."""
+        dataset = self.get(proposal["dataset"])
+        if dataset is None:
+            raise InputError(f"There is no data set '{proposal['dataset']}' any more.")
+        asked: dict[str, Any] = json.loads(proposal["request"])
+        if asked["digest"] != dataset["digest"]:
+            raise InputError(
+                "The schema was changed after this was proposed. Propose it again, with the schema "
+                "that is in force."
+            )
+        return dataset, asked
 
     def get(self, name: str) -> Row | None:
         found = self.store.one(DATASETS, name=name)

@@ -171,15 +171,7 @@ class Releases:
 
     def request_of(self, proposal: Row) -> Release:
         """The request that a proposal stands for, with the places of this server filled in."""
-        dataset = self.datasets.get(proposal["dataset"])
-        if dataset is None:
-            raise InputError(f"There is no data set '{proposal['dataset']}' any more.")
-        asked = json.loads(proposal["request"])
-        if asked["digest"] != dataset["digest"]:
-            raise InputError(
-                "The schema was changed after this was proposed. Propose it again, with the schema "
-                "that is in force."
-            )
+        dataset, asked = self.datasets.as_proposed(proposal)
         data, database = self.datasets.source(dataset)
         return Release(
             data=data,
