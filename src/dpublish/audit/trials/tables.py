@@ -17,6 +17,8 @@ from dpublish.audit.trials.synthetic_inputs import (
     with_all_units,
 )
 from dpublish.audit.trials.trial import Exact, Sampled, Trial
+from dpublish.declare.schema import Schema
+from dpublish.methods.discovery.mechanism import Discovery
 from dpublish.privacy.cost import Cost
 
 ONE_BIT = ("true", "false")
@@ -123,12 +125,19 @@ def _discovery(
     cost: Cost,
     per_unit: int = 1,
 ) -> Trial:
+    """Beside the rows that differ there is a crowd of people of the first kind, as many as the
+    threshold: whether it is found depends on a single person."""
     if per_unit == 1:
         pairs, extra = csv_pairs(relation, header, universe, rows=2), ""
     else:
         pairs = unit_pairs(relation, header, universe, units=1, per_unit=per_unit)
         case, extra = f"{case}, {SEVERAL}", unit_lines(per_unit)
-    text = schema_text(relation, columns, size=2, extra=extra)
+    schema = Schema.from_toml(schema_text(relation, columns, size=2, extra=extra))
+    crowd = Discovery().plan(schema, cost).settings.parts[0].threshold
+    lines = (f"crowd {n},{universe[0]}" if extra else universe[0] for n in range(crowd))
+    added = "".join(f"{line}\n" for line in lines).encode()
+    pairs = [(one + added, other + added) for one, other in pairs]
+    text = schema_text(relation, columns, size=2 + crowd, extra=extra)
     return Trial(
         method="discovery",
         case=f"{relation}, {case}",
