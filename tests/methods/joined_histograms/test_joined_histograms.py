@@ -27,7 +27,7 @@ from dpublish.errors import PlanError, SchemaError
 from dpublish.methods.base import Output
 from dpublish.methods.joined_histograms import mechanism as module
 from dpublish.methods.joined_histograms.kernels import largest_box
-from dpublish.methods.joined_histograms.mechanism import largest_model_error
+from dpublish.methods.joined_histograms.model_error import largest_model_error
 from dpublish.methods.joined_histograms.rounds import choose_tables
 from dpublish.methods.joined_histograms.structure import (
     LabelledRows,

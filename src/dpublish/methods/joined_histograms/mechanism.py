@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -19,11 +19,17 @@ import numpy as np
 
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
-from dpublish.declare.statistic import CodedRows, Tabulation, Tabulator
+from dpublish.declare.statistic import CodedRows, Tabulation
 from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.draws import noisy_counts
 from dpublish.methods.field_types import Interval
 from dpublish.methods.joined_histograms.bins import adapted, choose_bins, regrouping
+from dpublish.methods.joined_histograms.job import Job, MeasuredColumns, Tables
+from dpublish.methods.joined_histograms.model_error import (
+    block_limit,
+    largest_model_error,
+    publish_model_error,
+)
 from dpublish.methods.joined_histograms.plan import (
     LEAST_SHARE,
     MAX_ROUND_COLUMNS,
@@ -38,7 +44,6 @@ from dpublish.methods.joined_histograms.rounds import (
 )
 from dpublish.methods.joined_histograms.rounds import (
     MAX_LOOKED_AT,
-    Columns,
     Option,
     Rounds,
     choose_tables,
@@ -46,9 +51,6 @@ from dpublish.methods.joined_histograms.rounds import (
 )
 from dpublish.methods.joined_histograms.structure import (
     Edge,
-    Labelled,
-    LabelledRows,
-    LabelledTables,
     Published,
     choose_forest,
     pair_scores,
@@ -59,23 +61,19 @@ from dpublish.methods.joined_histograms.workload import (
     pair_weights,
     table_weights,
 )
-from dpublish.models.junction_tree.consistency import Floats, Ints
+from dpublish.models.junction_tree.consistency import Ints
 from dpublish.models.junction_tree.fit import (
-    MeasuredColumn,
-    MeasuredTable,
     fit_column,
     fit_labels,
-    fit_model,
     grow_model,
 )
 from dpublish.models.junction_tree.grouping import group_limits
-from dpublish.models.junction_tree.measured import MAX_ROUNDS, ordered_widths
+from dpublish.models.junction_tree.measured import MAX_ROUNDS
 from dpublish.models.junction_tree.model import JunctionModel
-from dpublish.models.junction_tree.model_error import MODEL_VERSION, UNIT, level_blocks
-from dpublish.models.junction_tree.structural_zeros import Zeros, structural_zeros
+from dpublish.models.junction_tree.model_error import MODEL_VERSION, UNIT
+from dpublish.models.junction_tree.structural_zeros import structural_zeros
 from dpublish.models.one_thread import on_one_thread
-from dpublish.noise.base import IntArray, Noise
-from dpublish.privacy.budget_split import BudgetSplit
+from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
 
@@ -85,11 +83,6 @@ FINEST = 3
 """How many times as many cells the pair chosen first may have as the last one."""
 MAX_COUNTED = 1 << 24
 """Cells of all tables of pairs and triples that are counted in one pass, by declared levels."""
-MAX_BLOCKS = 64
-_WORK = 10**9
-_LARGEST_CELL = 1 << 46
-"""No cell of the model counts for more, in units: sums over the 64 x 64 blocks of a pair and 16
-labels must stay in 64 bits."""
 
 
 @on_one_thread
@@ -200,124 +193,6 @@ class JoinedHistograms(Mechanism):
 
     def run(self, noise: Noise, numbers: Any, plan: Plan[JoinedSettings]) -> Output:
         return joined_histograms(noise, numbers, plan)
-
-
-@dataclass(frozen=True)
-class Job:
-    """What all steps share: the noise, the rows (private), the budget, and the plan's settings."""
-
-    noise: Noise
-    rows: Labelled
-    budget: BudgetSplit
-    settings: JoinedSettings
-    columns: tuple[int, ...]
-    domain: Domain
-    zeros: tuple[Zeros, ...] = ()
-
-    @classmethod
-    def of(cls, noise: Noise, codes: Any, plan: Plan[JoinedSettings]) -> Job:
-        settings = plan.settings
-        budget = BudgetSplit(
-            settings.noise, settings.amount, plan.schema.relation, settings.extra_variance
-        )
-        target, triples = settings.target_index, declared_triples(settings)
-        rows: Labelled = (
-            LabelledTables(codes, target, settings.features, triples)
-            if isinstance(codes, Tabulator)
-            else LabelledRows(codes, settings.fine.shape, target)
-        )
-        zeros = structural_zeros(settings.domain.rules, settings.fine, target)
-        return cls(noise, rows, budget, settings, settings.features, settings.fine, zeros)
-
-    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
-        return "Job(private)"
-
-    def cells(self, known: Published, deviation: float) -> float:
-        """How many cells a table with noise of this deviation may have: from published numbers."""
-        return float(known.labels.sum()) / (float(self.settings.cell_deviations) * deviation)
-
-    def model(self, columns: MeasuredColumns, tables: Tables) -> JunctionModel:
-        """The model that a reader fits to what was published so far."""
-        return fit_model(
-            columns.published(self),
-            tables.measured,
-            target=self.settings.target_index,
-            total=self.settings.public_rows,
-            zeros=self.zeros,
-        )
-
-
-@dataclass(frozen=True)
-class MeasuredColumns:
-    """The noisy counts of every column by label, and what part of the budget each had."""
-
-    counts: Mapping[int, IntArray]
-    shares: Mapping[int, Fraction]
-
-    def published(self, job: Job) -> list[MeasuredColumn | None]:
-        """The noisy columns as a reader gets them, one per column of the domain; None for the
-        target."""
-        axes = job.domain.axes
-        out: list[MeasuredColumn | None] = [None] * len(axes)
-        for column, counts in self.counts.items():
-            out[column] = MeasuredColumn(
-                counts.reshape(-1, job.rows.labels).astype(np.float64),
-                job.budget.variance(self.shares[column]),
-                ordered_widths(axes[column]),
-            )
-        return out
-
-
-@dataclass
-class Tables:
-    """The joint tables published so far, what part of the budget each had, and how many each round
-    had."""
-
-    measured: list[MeasuredTable] = field(default_factory=list)
-    parts: list[Fraction] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
-
-    def measure(
-        self,
-        job: Job,
-        chosen: Sequence[Columns],
-        groups: Sequence[tuple[Ints, ...]],
-        part: Fraction,
-        *,
-        name: str,
-    ) -> list[MeasuredTable]:
-        """Count pairs or triples over groups, with noise, for `part` of the share of the pairs
-        together."""
-        shapes = [tuple(int(side.max()) + 1 for side in sides) for sides in groups]
-        cells = [math.prod(shape) * job.rows.labels for shape in shapes]
-        parts = table_parts(job.budget.law, cells) if chosen else []
-        parts = [part * job.settings.pair_share * one for one in parts]
-        fresh = []
-        for place, (columns, sides, shape, share) in enumerate(
-            zip(chosen, groups, shapes, parts, strict=True)
-        ):
-            coded = [
-                job.rows.grouped(column, side) for column, side in zip(columns, sides, strict=True)
-            ]
-            counted = job.rows.count_together(coded, shape)
-            noisy = noisy_counts(
-                job.noise, job.budget, counted, share=share, label=f"{name} {place + 1}"
-            )
-            counts = noisy.reshape(*shape, job.rows.labels).astype(np.float64)
-            variance = job.budget.variance(share)
-            fresh.append(MeasuredTable(columns, sides, counts, variance, len(self.sizes)))
-        self.measured += fresh
-        self.parts += parts
-        self.sizes.append(len(chosen))
-        return fresh
-
-    def pairs(self) -> set[Edge]:
-        """The pairs of columns that some table holds."""
-        return {
-            pair
-            for table in self.measured
-            for pair in itertools.combinations(sorted(table.columns), 2)
-        }
 
 
 def find_bins(job: Job) -> Job:
@@ -493,57 +368,6 @@ def measure_model_error(
         "blocks": limit,
         "model": MODEL_VERSION,
     }
-
-
-def block_limit(columns: int, labels: int) -> int:
-    """Into how many blocks the levels of a column are put at most: from public sizes, so that the
-    search stays short."""
-    pairs = max(1, columns * (columns - 1) // 2)
-    return int(np.clip((2 * _WORK / (pairs * (labels + 1))) ** (1 / 3), 8, MAX_BLOCKS))
-
-
-def largest_model_error(
-    rows: Labelled, model: JunctionModel, columns: Sequence[int], counted: set[Edge], limit: int
-) -> int:
-    """The largest error over boxes, in units of 1/256 row. Moves by at most one row's units per row
-    that comes or goes."""
-    from dpublish.methods.joined_histograms.kernels import largest_box
-
-    blocks = {column: level_blocks(rows.levels[column], limit) for column in columns}
-    coded = {column: rows.grouped(column, blocks[column]) for column in columns}
-    spreads = {column: model.spread(column, blocks[column]) for column in columns}
-    largest = 0
-    for first, second, expected in model.pairs(spreads, skip=counted):
-        shape = (_count(blocks[first]), _count(blocks[second]))
-        counts = rows.count_pair(coded[first], coded[second], shape).reshape(*shape, rows.labels)
-        apart = UNIT * counts - integer_units(expected)
-        layers = [apart[:, :, label] for label in range(rows.labels)] if rows.labels > 1 else []
-        for layer in (apart.sum(axis=2), *layers):
-            largest = max(largest, int(largest_box(np.ascontiguousarray(layer))))
-    return largest
-
-
-def integer_units(expected: Floats) -> Ints:
-    """A published table in whole units."""
-    limited = np.clip(np.nan_to_num(np.rint(UNIT * expected), nan=0.0), 0, _LARGEST_CELL)
-    whole: Ints = limited.astype(np.int64)
-    return whole
-
-
-def publish_model_error(
-    noise: Noise, budget: BudgetSplit, model_error: int, share: Fraction
-) -> tuple[int, Fraction]:
-    """The noisy number, in units, and the scale of its noise."""
-    # a box gains at most the rows that come and loses at most the rows that go: c, under either
-    # relation
-    sensitivity = Fraction(UNIT * budget.relation.max_rows)
-    value = np.array([model_error], dtype=np.int64)
-    noisy = noisy_counts(noise, budget, value, share=share, sensitivity=sensitivity, label="misfit")
-    return int(noisy[0]), budget.scale_for(sensitivity, share)
-
-
-def _count(group_of: Ints) -> int:
-    return int(group_of.max()) + 1
 
 
 def publish(
