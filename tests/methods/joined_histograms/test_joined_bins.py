@@ -17,8 +17,8 @@ from dpublish.audit.subject import subject
 from dpublish.declare.columns import Column
 from dpublish.declare.domain import Axis, fine_edges
 from dpublish.errors import PlanError
+from dpublish.methods.adaptive_bins import choose_bins, regrouping
 from dpublish.methods.joined_histograms import mechanism as module
-from dpublish.methods.joined_histograms.bins import choose_bins, regrouping
 from dpublish.privacy.cost import Cost
 
 WIDE = "kind = 'real'\nlower = 0.0\nupper = 1000000.0\n"

@@ -22,9 +22,9 @@ from dpublish.declare.schema import Schema
 from dpublish.declare.spelling import natural
 from dpublish.declare.statistic import ColumnReader, ColumnValues
 from dpublish.errors import PlanError
+from dpublish.methods.adaptive_bins import choose_bins
 from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.field_types import Interval
-from dpublish.methods.joined_histograms.bins import choose_bins
 from dpublish.methods.thresholds import MAX_THRESHOLD, smallest_threshold
 from dpublish.noise.balls import fraction_ball
 from dpublish.noise.base import Noise

@@ -20,10 +20,10 @@ import numpy as np
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.declare.statistic import CodedRows, Tabulation
+from dpublish.methods.adaptive_bins import adapted, choose_bins, regrouping
 from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.draws import noisy_counts
 from dpublish.methods.field_types import Interval
-from dpublish.methods.joined_histograms.bins import adapted, choose_bins, regrouping
 from dpublish.methods.joined_histograms.job import Job, MeasuredColumns, Tables
 from dpublish.methods.joined_histograms.model_error import (
     block_limit,

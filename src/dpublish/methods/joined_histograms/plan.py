@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpublish.declare.domain import Axis, Domain, fine_edges
+from dpublish.declare.domain import Domain
 from dpublish.declare.rules import broken_cells, with_cuts
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, did_you_mean
+from dpublish.methods.adaptive_bins import STAGES, finds_bins, fine_domain
 from dpublish.methods.histogram.mechanism import keeps_every_row
-from dpublish.methods.joined_histograms.bins import STAGES
 from dpublish.methods.joined_histograms.structure import table_parts
 from dpublish.methods.joined_histograms.workload import Workload, declared_triples
 from dpublish.models.junction_tree.measured import MAX_ROUNDS
@@ -183,7 +183,7 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
         bin_share=bin_share,
         adaptive=adaptive,
         bins=method.bins,
-        fine=_fine(schema, domain, adaptive),
+        fine=fine_domain(schema, domain, adaptive),
         cell_deviations=exact(method.cell_deviations, "cell_deviations"),
     )
     _check_rules(settings.fine)
@@ -308,38 +308,7 @@ def _adaptive(schema: Schema, domain: Domain, target: str | None) -> tuple[str, 
     """The columns whose bins are found from the rows: numbers that declare none, and that have more
     values than there are bins."""
     return tuple(
-        axis.name for axis in domain.axes if axis.name != target and _finds_bins(schema, axis)
-    )
-
-
-def _finds_bins(schema: Schema, axis: Axis) -> bool:
-    column = schema.column(axis.name)
-    return (
-        axis.numeric
-        and not axis.exact_values
-        and column.bins is None
-        and column.edges is None
-        and column.precision is None
-    )
-
-
-def _fine(schema: Schema, domain: Domain, adaptive: tuple[str, ...]) -> Domain:
-    """What rows are coded over: fine cells of the columns whose bins are found, else the domain."""
-    fine = Domain(
-        tuple(
-            replace(axis, edges=fine_edges(schema.column(axis.name), schema_name=schema.name))
-            if axis.name in adaptive
-            else axis
-            for axis in domain.axes
-        ),
-        domain.rules,
-    )
-    return replace(
-        fine,
-        axes=tuple(
-            with_cuts(axis, domain.rules, domain) if axis.name in adaptive else axis
-            for axis in fine.axes
-        ),
+        axis.name for axis in domain.axes if axis.name != target and finds_bins(schema, axis)
     )
 
 

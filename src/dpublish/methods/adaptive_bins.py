@@ -1,4 +1,5 @@
 """Bins of numeric columns that declare none: found from the rows, with noise, where the rows are.
+One room for all methods that do so; the proof stands beside it.
 
 In: the exact counts of a column over the fine cells of `fine_edges` (private). Out: which of these
 cells each bin ends at. Three noisy histograms of the column, each over a partition that the one
@@ -16,7 +17,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpublish.declare.domain import Axis
+from dpublish.declare.domain import Axis, Domain, fine_edges
+from dpublish.declare.rules import with_cuts
+from dpublish.declare.schema import Schema
 from dpublish.methods.draws import noisy_counts
 from dpublish.models.junction_tree.consistency import (
     Floats,
@@ -45,9 +48,11 @@ def choose_bins(
     bins: int,
     label: str,
     fixed: Sequence[int] = (),
+    most: int | None = None,
 ) -> Ints:
     """Where bins end, counted in cells: from 0 to the number of cells. `rows` is the public number
-    of rows, where there is one; at the `fixed` places bins end in any case."""
+    of rows, where there is one; at the `fixed` places bins end in any case. `bins` of the same
+    number of rows are aimed at, and besides the fixed places there are no more than `most`."""
     ends, known = _cut(0, len(counts)), []
     part = share / STAGES
     deviation, variance = budget.deviation(part), budget.variance(part)
@@ -66,7 +71,12 @@ def choose_bins(
         ]
         ends = np.append(np.concatenate(parts), len(counts))
     positive = onto_simplex(mass[:, None], np.array([whole]))[:, 0]
-    return np.union1d(_even(ends, positive, whole / bins), np.array(fixed, dtype=np.int64))
+    wanted = whole / bins
+    found = _even(ends, positive, wanted)
+    while most is not None and len(found) - 1 > most:  # with all rows wanted there is one bin
+        wanted *= 1.125
+        found = _even(ends, positive, wanted)
+    return np.union1d(found, np.array(fixed, dtype=np.int64))
 
 
 def _consistent(known: Sequence[tuple[Ints, Floats]], variance: float) -> Floats:
@@ -78,6 +88,32 @@ def _consistent(known: Sequence[tuple[Ints, Floats]], variance: float) -> Floats
         for before, sums in known[:-1]
     ]
     return least_squares(last, variance, groups)[:, 0]
+
+
+def finds_bins(schema: Schema, axis: Axis) -> bool:
+    """Whether a column needs bins that nobody declared: numbers of more values than bins."""
+    column = schema.column(axis.name)
+    return (
+        axis.numeric
+        and not axis.exact_values
+        and column.bins is None
+        and column.edges is None
+        and column.precision is None
+    )
+
+
+def fine_domain(schema: Schema, domain: Domain, adaptive: Sequence[str]) -> Domain:
+    """What rows are coded over: fine cells of the columns whose bins are found, else the domain."""
+    axes = [
+        replace(axis, edges=fine_edges(schema.column(axis.name), schema_name=schema.name))
+        if axis.name in adaptive
+        else axis
+        for axis in domain.axes
+    ]
+    cut = [
+        with_cuts(axis, domain.rules, domain) if axis.name in adaptive else axis for axis in axes
+    ]
+    return Domain(tuple(cut), domain.rules)
 
 
 def adapted(axis: Axis, ends: Ints) -> Axis:
