@@ -241,3 +241,79 @@ def test_theorem_60_for_a_number_of_sets() -> None:
     assert found[-1] < 12 * math.log(10) / 0.5
     with pytest.raises(PlanError):
         theory.set_cover_lower_bound(1, 1.0)
+
+
+def test_fat_net_size_meets_its_inequality_and_hardly_more() -> None:
+    for accuracy, dimension in ((0.1, 1), (0.1, 7), (0.4, 3)):
+        points = theory.fat_net_size(accuracy, dimension)
+
+        def log_left(m: int, d: int = dimension, near: float = accuracy / 8) -> float:
+            return math.log(16) + d * math.log2(4 * math.e * m / (d * near)) * math.log(
+                4 * m / near**2
+            )
+
+        assert log_left(points) < points * accuracy**2 / 128
+        assert log_left(points - 1) >= (points - 1) * accuracy**2 / 128
+    sizes = [theory.fat_net_size(0.1, dimension) for dimension in range(5)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] == sizes[1]
+
+
+def test_theorem_31_takes_the_smaller_of_its_two_forms() -> None:
+    fat = theory.linear_sample_size(0.1, 0.05, 1, universe=1024, dimension=1)
+    listed = theory.linear_sample_size(0.1, 0.05, 1, universe=1024, queries=1000)
+    both = theory.linear_sample_size(0.1, 0.05, 1, universe=1024, queries=1000, dimension=1)
+    assert listed == both < fat
+    endless = 1 << 10_000_000
+    assert (
+        theory.linear_sample_size(0.1, 0.05, 1, universe=1024, queries=endless, dimension=1) == fat
+    )
+    with pytest.raises(PlanError):
+        theory.linear_sample_size(0.1, 0.05, 1, universe=1024)
+
+
+def hidden_parity_laws(channel: np.ndarray, attributes: int) -> np.ndarray:
+    """The law of a report for every hidden set; `channel` has a row per record (x, y)."""
+    records = np.array(list(itertools.product((0, 1), repeat=attributes)))
+    laws = []
+    for size in range(attributes + 1):
+        for chosen in itertools.combinations(range(attributes), size):
+            last = records[:, list(chosen)].sum(axis=1) % 2
+            laws.append(channel[2 * np.arange(len(records)) + last].mean(axis=0))
+    return np.array(laws)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5])
+def test_no_local_randomizer_names_a_hidden_parity_more_often_than_is_stated(
+    epsilon: float,
+) -> None:
+    """Randomizers at the corners of what epsilon allows, for one and two people, and parities of
+    the set that is asked for; the best guess follows from the laws."""
+    draw = np.random.default_rng(7)
+    best = 0.0
+    for attributes in (2, 3):
+        sets = 2**attributes
+        asked = np.array(list(itertools.product((0, 1), repeat=attributes + 1)))
+        for trial in range(60):
+            corners = draw.integers(2, size=(2 ** (attributes + 1), 3))
+            if trial == 0:  # the parity of all, through randomised response
+                corners = np.stack([asked.sum(axis=1) % 2, 1 - asked.sum(axis=1) % 2], axis=1)
+            channel = np.exp(epsilon * corners)
+            channel = channel / channel.sum(axis=1, keepdims=True)
+            loss = np.log((channel.max(axis=0) / channel.min(axis=0)).max())
+            laws = hidden_parity_laws(channel, attributes)
+            two = np.einsum("vi,vj->vij", laws, laws).reshape(sets, -1)
+            for people, each in ((1, laws), (2, two)):
+                named = float(each.max(axis=0).sum()) / sets
+                assert named <= theory.hidden_parity_chance(people, loss, sets=sets) + 1e-12
+                best = max(best, named * sets)
+    assert best > 1.05  # reports do say something
+
+
+def test_hidden_parities_need_people_in_proportion_to_the_sets() -> None:
+    assert theory.hidden_parity_chance(0, 1.0, sets=50) == 1 / 50
+    assert theory.hidden_parity_chance(10**9, 1.0, sets=50) == 1.0
+    few, many = (theory.hidden_parity_chance(n, 1.0, sets=n) for n in (10**4, 10**6))
+    assert few == pytest.approx(many, abs=1e-3)
+    with pytest.raises(PlanError):
+        theory.hidden_parity_chance(1, 1.0, sets=0)

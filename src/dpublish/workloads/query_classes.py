@@ -17,6 +17,7 @@ from __future__ import annotations
 import abc
 import itertools
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -242,7 +243,14 @@ class Predicates(QueryClass):
             or not all(isinstance(text, str) for text in predicates)
         ):
             raise PlanError('Give a list of predicates, such as ["age >= 40"].')
-        object.__setattr__(self, "predicates", tuple(predicates))
+        for text in predicates:
+            # a list is kept as one text, so each predicate must be found in it again
+            if _pieces(text) != [text.strip()] or set("'\"") & set(_QUOTED.sub("", text)):
+                raise PlanError(
+                    f"Predicate '{text[:80]}': write one condition, with every quote closed and "
+                    "with ';' only inside quotes."
+                )
+        object.__setattr__(self, "predicates", tuple(text.strip() for text in predicates))
 
     def size(self, domain: Domain) -> int:
         return len(self.predicates)
@@ -267,6 +275,16 @@ class Predicates(QueryClass):
 
     def text(self) -> str:
         return "predicates:" + ";".join(self.predicates)
+
+
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
+_PIECE = re.compile(rf"""(?:[^;'"]|{_QUOTED.pattern}|['"].*)+""", re.DOTALL)
+
+
+def _pieces(text: str) -> list[str]:
+    """What stands between semicolons, but for those inside quotes; a quote that is not closed
+    takes all that follows."""
+    return [piece.strip() for piece in _PIECE.findall(text) if piece.strip()]
 
 
 @dataclass(frozen=True)
@@ -340,7 +358,7 @@ def query_class(given: QueryClass | str) -> QueryClass:
     kind, _, rest = str(given).partition(":")
     names = ("marginals", "parities", "intervals", "halfspaces", "predicates", "linear", "random")
     if kind == "predicates":
-        return Predicates([part.strip() for part in rest.split(";") if part.strip()])
+        return Predicates(_pieces(rest))
     if kind == "intervals":
         return Intervals(rest or None)
     if kind == "linear":

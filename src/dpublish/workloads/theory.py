@@ -241,15 +241,77 @@ def median_sample_size(accuracy: float, privacy: float, *, queries: int, univers
 
 
 def linear_sample_size(
-    accuracy: float, failure: float, privacy: float, *, universe: int, queries: int
+    accuracy: float,
+    failure: float,
+    privacy: float,
+    *,
+    universe: int,
+    queries: int | None = None,
+    dimension: int | None = None,
 ) -> int:
-    """Theorem 31 for a finite class: n >= 4 / (accuracy privacy) (m ln|X| + ln(1 / failure)), m for
-    accuracy / 2."""
+    """Theorem 31: n >= 4 / (accuracy privacy) (m ln|X| + ln(1 / failure)), m points for accuracy /
+    2.
+
+    `queries` is the size of a finite class. `dimension` is the fat-shattering dimension of any
+    class, at gamma = accuracy / 64 (`fat_net_size`). With both, the smaller number.
+
+    >>> linear_sample_size(0.2, 0.05, 1.0, universe=1024, queries=10**6)
+    100705
+    """
     _share(failure, "failure")
-    points = net_size(accuracy, queries=queries)
+    found = [] if queries is None else [net_size(accuracy, queries=queries)]
+    if dimension is not None:
+        found.append(fat_net_size(accuracy / 2, dimension))
+    if not found:
+        raise PlanError("Give queries = ... or dimension = ..., of the class.")
+    points = min(found)
     return math.ceil(
         4 / (accuracy * privacy) * (points * math.log(universe) + math.log(1 / failure))
     )
+
+
+def fat_net_size(accuracy: float, dimension: int) -> int:
+    """How many points suffice for some data set that is within `accuracy` on every query of a class
+    with values in [0, 1]; `dimension` is what it shatters with gamma = accuracy / 32.
+
+    So many random points do with a chance above 0 (Pollard 1984): 8 N exp(-m accuracy^2 / 128) < 1.
+    N counts functions within a = accuracy / 8 of all others on m points, at most
+    2 (4 m / a^2)^(d log2(4 e m / (d a))) (Alon et al. 1997; Anthony and Bartlett 1999, 12.8).
+    """
+    _share(accuracy, "accuracy")
+    if dimension < 0:
+        raise PlanError("dimension must not be negative.")
+    d, near = max(1, dimension), accuracy / 8
+
+    def exceeds(m: int) -> bool:
+        log_cover = d * math.log2(4 * math.e * m / (d * near)) * math.log(4 * m / near**2)
+        return math.log(16) + log_cover >= m * accuracy**2 / 128
+
+    high = d
+    while exceeds(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if exceeds(middle) else (low, middle)
+    return high
+
+
+def hidden_parity_chance(people: int, privacy: float, *, sets: int) -> float:
+    """What no local protocol can do better than (as in theorem 38): the chance to name a set of
+    attributes that was drawn from so many, if all that tells it is that everybody's last attribute
+    is its parity.
+
+    At most 1 / sets + (exp(privacy) - 1) sqrt(people / (8 sets)), for one report per person with
+    this privacy, however the questions are chosen, also one after another (docs/theory.md).
+
+    >>> round(hidden_parity_chance(400, 1.0, sets=15_504), 3)
+    0.098
+    """
+    if people < 0 or sets < 1 or privacy < 0:
+        raise PlanError("people and privacy must not be negative, and there is at least one set.")
+    gain = math.expm1(min(privacy, 700.0)) * math.sqrt(people / (8 * sets))
+    return min(1.0, 1 / sets + gain)
 
 
 def choice_loss(

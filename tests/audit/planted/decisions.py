@@ -1,5 +1,6 @@
 """Planted bugs of the decisions that are made from noisy counts: k-median by demand, vertex cover
-by degree, set cover by presence. Each broken copy differs from the product in one line."""
+by degree, set cover by presence, sizes of cuts and covers. Each broken copy differs from the
+product in one line."""
 
 from __future__ import annotations
 
@@ -14,9 +15,17 @@ from dpublish.methods.solvers.inputs import edges_of, lists_of
 from dpublish.methods.solvers.k_median.demand import reach_of
 from dpublish.methods.solvers.k_median.mechanism import KMedian, better_sites, demand_sites
 from dpublish.methods.solvers.k_median.metric import Metric
+from dpublish.methods.solvers.min_cut.kernels import smallest_cut
+from dpublish.methods.solvers.min_cut.mechanism import noisy_size as noisy_cut_size
 from dpublish.methods.solvers.set_cover.mechanism import SetCover
 from dpublish.methods.solvers.set_cover.presence import better_order, chances_of
-from dpublish.methods.solvers.vertex_cover.mechanism import VertexCover, degree_order
+from dpublish.methods.solvers.vertex_cover.mechanism import (
+    WEIGHT_UNITS,
+    VertexCover,
+    degree_order,
+    double_cover_flow,
+)
+from dpublish.methods.solvers.vertex_cover.mechanism import noisy_size as noisy_cover_size
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost
 
@@ -28,6 +37,10 @@ MEDIAN = KMedian(k=1, metric=LINE)
 MEDIAN_PLAN = MEDIAN.plan(SCHEMA, Cost.pure(1))
 COVER = VertexCover(vertices=3, cost_share=0)
 COVER_PLAN = COVER.plan(SCHEMA, Cost.pure(1))
+WEIGHED = VertexCover(vertices=3, weights=[1, 3, 4], size_share="1/2")
+WEIGHED_PLAN = WEIGHED.plan(SCHEMA, Cost.pure(1))
+TRIANGLES = [(((0, 1), (0, 2)), ((0, 1), (0, 2), (1, 2))), (((0, 1),), ((0, 1), (1, 2)))]
+GRAPHS_OF_HEAVY_ENDS = [((), ((1, 2),)), (((0, 1),), ((0, 1), (1, 2)))]
 FAMILY = SetCover(sets=lists_of([[0, 1], [1, 2], [2]]), elements=3, cost_share=0)
 FAMILY_PLAN = FAMILY.plan(SCHEMA, Cost.pure(1))
 DEMAND = [((30, 0, 0), (30, 0, 1)), ((2, 1, 0), (3, 1, 0))]
@@ -92,7 +105,56 @@ def only_present_elements_are_flagged(noise: Noise, present: tuple[int, ...]) ->
     return better_order(settings.parts[0], settings.costs, settings.public_order, chances).tolist()
 
 
+def cut_size(noise: Noise, graph: tuple[tuple[int, int], ...]) -> Any:
+    return noisy_cut_size(noise, edges_of(graph), 3, Fraction(1))["value"]
+
+
+def cut_size_as_if_two_edges_were_protected_by_half(
+    noise: Noise, graph: tuple[tuple[int, int], ...]
+) -> Any:
+    """The smallest cut is taken for half of the sum of two degrees, which an edge moves by half."""
+    edges = edges_of(graph)
+    least = int(smallest_cut(3, edges.heads, edges.tails, np.ones(len(edges), np.int64), 1 << 60))
+    noisy = noise.laplace(
+        np.array([least], dtype=np.int64), sensitivity=Fraction(1, 2), epsilon=Fraction(1)
+    )
+    return int(noisy[0])
+
+
+def cover_weight(noise: Noise, graph: tuple[tuple[int, int], ...]) -> Any:
+    return noisy_cover_size(noise, edges_of(graph), WEIGHED_PLAN.settings)["value"]
+
+
+def cover_weight_by_the_lightest_vertex(noise: Noise, graph: tuple[tuple[int, int], ...]) -> Any:
+    """An edge is taken to add no more than the lightest of all vertices, not of its own ends."""
+    settings = WEIGHED_PLAN.settings
+    unit = max(settings.weights) / WEIGHT_UNITS
+    prices = np.array([int(weight / unit) for weight in settings.weights], dtype=np.int64)
+    noisy = noise.laplace(
+        np.array([double_cover_flow(edges_of(graph), prices)], dtype=np.int64),
+        sensitivity=Fraction(2 * int(prices.min())),
+        epsilon=settings.size_epsilon,
+    )
+    return float(int(noisy[0]) * unit)
+
+
 DECISIONS = (
+    bug(
+        "min-cut: the size of the smallest cut with half of the noise",
+        "exact",
+        "privacy",
+        broken=cut_size_as_if_two_edges_were_protected_by_half,
+        correct=cut_size,
+        run=exactly(TRIANGLES, Fraction(1), window=(-2, 4)),
+    ),
+    bug(
+        "vertex cover: the weight of the lightest cover with noise for the lightest vertex",
+        "replay",
+        "sensitivity,distance",
+        broken=cover_weight_by_the_lightest_vertex,
+        correct=cover_weight,
+        run=replayed(GRAPHS_OF_HEAVY_ENDS),
+    ),
     bug(
         "k-median: noise of the costs by the true demand",
         "replay",
