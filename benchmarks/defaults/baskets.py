@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpublish as dp
-from dpublish.methods.frequent_itemsets import mechanism
+from dpublish.methods.frequent_itemsets import mechanism, plan
 from dpublish.methods.set_partition.transactions import Baskets
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
@@ -178,16 +178,16 @@ def main() -> None:
     costs = {"pure": Cost.pure(1), "delta": Cost.approximate(1, Fraction(1, 10**6))}
     for chosen in settings():
         for name, value in chosen.items():
-            setattr(mechanism, name, value)
+            setattr(plan if hasattr(plan, name) else mechanism, name, value)
         line = [" ".join(f"{name}={float(value):g}" for name, value in chosen.items())]
         for law, cost in costs.items():
             for name, baskets in data.items():
                 items = FAMILIES[name]["d"]
-                plan = mechanism.FrequentItemsets().plan(schema_of(items, baskets.records), cost)
+                made = mechanism.FrequentItemsets().plan(schema_of(items, baskets.records), cost)
                 scores = [
                     score(
-                        mechanism.noisy_supports(SeededNoise(seed), baskets, plan.settings),
-                        plan.settings.grid,
+                        mechanism.noisy_supports(SeededNoise(seed), baskets, made.settings),
+                        made.settings.grid,
                         truths[name],
                     )
                     for seed in range(runs)

@@ -16,16 +16,13 @@ from dpublish import audit
 from dpublish.declare.relation import Relation
 from dpublish.errors import PlanError
 from dpublish.methods.frequent_itemsets import mechanism
+from dpublish.methods.frequent_itemsets.cells import ItemCells, PairCells, SetCells, packed
 from dpublish.methods.frequent_itemsets.mechanism import (
     FrequentItemsets,
-    FrequentSettings,
-    ItemCells,
-    PairCells,
-    SetCells,
     likely_sets,
     noisy_supports,
-    packed,
 )
+from dpublish.methods.frequent_itemsets.plan import FrequentSettings
 from dpublish.models import weighted_counts
 from dpublish.models.weighted_counts import norm_bound, ordered_fit, weights
 from dpublish.noise.source import SeededNoise

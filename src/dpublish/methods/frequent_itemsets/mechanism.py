@@ -13,24 +13,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpublish.declare.schema import Schema
-from dpublish.errors import PlanError, PrivateSideError
+from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.draws import noisy_counts
 from dpublish.methods.field_types import Interval
-from dpublish.methods.frequent_itemsets.kernels import (
-    pack_records,
-    touched_items,
-    touched_pairs,
-    touched_sets,
-    weigh_items,
-    weigh_pairs,
-    weigh_sets,
+from dpublish.methods.frequent_itemsets.cells import (
+    Cells,
+    ItemCells,
+    Itemset,
+    PairCells,
+    SetCells,
+    packed,
+)
+from dpublish.methods.frequent_itemsets.plan import (
+    FOCUS_ITEMS,
+    FrequentSettings,
+    Step,
+    forecast_of,
+    sentences_of,
+    share_of,
+    warnings_of,
 )
 from dpublish.methods.set_partition.request import (
     DEFAULT_COUNT_SHARE,
@@ -41,17 +48,13 @@ from dpublish.methods.set_partition.transactions import Baskets, Transactions, i
 from dpublish.models.weighted_counts import (
     Touched,
     best_cap,
-    geometric_edges,
     norm_bound,
-    pair_edges,
     weights,
 )
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.cost import Cost
-from dpublish.privacy.plan import Plan, Settings, hidden
-
-Itemset = tuple[int, ...]
+from dpublish.privacy.plan import Plan
 
 BITS = 64
 """Items among which pairs and larger sets are looked for: a transaction is a word of their bits."""
@@ -63,7 +66,6 @@ MAX_GRID = 1 << 16
 MAX_UNITS = 1 << 46
 LEAST_SCALE, MOST_SCALE = Fraction(1, 10**6), Fraction(10**12)
 """Noise scales stay below so many units, and within what a release may state."""
-RANK_TOLERANCE, COUNT_TOLERANCE = Fraction(20), Fraction(2)
 RANK_SHARE, PAIR_SHARE, PAIR_RANK_SHARE, LARGER_SHARE = (
     Fraction(3, 10),
     Fraction(20, 100),
@@ -78,45 +80,6 @@ LEAST_LOOK, MOST_LOOK, LOOK_ROWS = Fraction(2, 100), Fraction(3, 100), 2000
 transactions to see."""
 LEAST_PAIRS, PAIR_ROWS = Fraction(3, 100), 50
 """The same for pairs, by the transactions for each of them."""
-FOCUS_ITEMS, FOCUS_SETS = 100, 50
-"""Among how many cells the weight that is taken off is thought to be spread."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """One round: shares of the budget for the histogram of touched cells and for the counts, and
-    what the cap is chosen by."""
-
-    touched: Fraction
-    counts: Fraction
-    focus: int = FOCUS_SETS
-    rank: bool = False
-
-    @property
-    def tolerance(self) -> Fraction:
-        """How much of the loss is forgiven when the cap is chosen: an order needs less than a
-        count."""
-        return RANK_TOLERANCE if self.rank else COUNT_TOLERANCE
-
-
-@dataclass(frozen=True, kw_only=True)
-class FrequentSettings(Settings):
-    """What a run works with, all of it public. A step that is None is left out."""
-
-    items: int
-    grid: int
-    total_share: Fraction
-    shares: dict[str, Fraction]
-    budget: BudgetSplit = hidden()
-    keep: int = hidden()
-    pairs_kept: int = hidden()
-    larger_kept: int = hidden()
-    largest: int = hidden()
-    rank_items: Step | None = hidden()
-    count_items: Step = hidden()
-    rank_pairs: Step | None = hidden()
-    count_pairs: Step | None = hidden()
-    count_larger: Step | None = hidden()
 
 
 def noisy_supports(noise: Noise, baskets: Baskets, settings: FrequentSettings) -> list[Round]:
@@ -166,18 +129,6 @@ class Round:
         return [self.sets[int(place)] for place in order]
 
 
-class Cells(Protocol):
-    """Itemsets to be counted: which of them there are, how many a transaction touches, and their
-    counts when a transaction that touches q weighs weights[q]. Private."""
-
-    @property
-    def sets(self) -> Sequence[Itemset]: ...
-    @property
-    def edges(self) -> tuple[int, ...]: ...
-    def touched(self) -> NDArray[np.int32]: ...
-    def weighted(self, touched: NDArray[np.int32], weights: IntArray) -> IntArray: ...
-
-
 def measure(noise: Noise, cells: Cells, settings: FrequentSettings, step: Step) -> Round:
     """One round: a noisy histogram of how many cells a transaction touches, the cap that it
     suggests, and noisy counts in which a transaction above the cap weighs less."""
@@ -203,85 +154,6 @@ def measure(noise: Noise, cells: Cells, settings: FrequentSettings, step: Step) 
     return Round(
         sets=cells.sets, counts=answers, cap=cap, scale=scale, touched=histogram, rank=step.rank
     )
-
-
-class ItemCells:
-    """Single items."""
-
-    def __init__(self, baskets: Baskets, sets: Sequence[Itemset]) -> None:
-        self.sets = sets
-        self.edges = geometric_edges(len(sets))
-        self._baskets = baskets
-        self._cell = np.full(max(item for (item,) in sets) + 1, -1, dtype=np.int32)
-        self._cell[[item for (item,) in sets]] = np.arange(len(sets), dtype=np.int32)
-        top = int(baskets.items.max()) + 1 if baskets.items.size else 0
-        if top > self._cell.size:  # the kernels index by item and check nothing
-            self._cell = np.concatenate(
-                [self._cell, np.full(top - self._cell.size, -1, dtype=np.int32)]
-            )
-
-    def touched(self) -> NDArray[np.int32]:
-        out = np.empty(self._baskets.records, dtype=np.int32)
-        touched_items(self._baskets.items, self._baskets.offsets, self._cell, out)
-        return out
-
-    def weighted(self, touched: NDArray[np.int32], weights: IntArray) -> IntArray:
-        out = np.zeros(len(self.sets), dtype=np.int64)
-        weigh_items(self._baskets.items, self._baskets.offsets, self._cell, touched, weights, out)
-        return out
-
-
-def packed(baskets: Baskets, bits: Sequence[int], items: int) -> NDArray[np.uint64]:
-    """Which of up to 64 items each transaction holds, as bits."""
-    if baskets.items.size and not 0 <= int(baskets.items.max()) < items:
-        raise PrivateSideError()  # the kernels index by item and check nothing
-    place = np.full(items, -1, dtype=np.int32)
-    place[list(bits)] = np.arange(len(bits), dtype=np.int32)
-    out = np.empty(baskets.records, dtype=np.uint64)
-    pack_records(baskets.items, baskets.offsets, place, out)
-    return out
-
-
-class PairCells:
-    """All pairs of up to 64 items."""
-
-    def __init__(self, records: NDArray[np.uint64], bits: Sequence[int]) -> None:
-        self.sets = list(combinations(bits, 2))
-        self.edges = pair_edges(len(bits))
-        self._records, self._width = records, len(bits)
-
-    def touched(self) -> NDArray[np.int32]:
-        out = np.empty(self._records.size, dtype=np.int32)
-        touched_pairs(self._records, out)
-        return out
-
-    def weighted(self, touched: NDArray[np.int32], weights: IntArray) -> IntArray:
-        out = np.zeros((self._width, self._width), dtype=np.int64)
-        weigh_pairs(self._records, self._width, touched, weights, out)
-        return out[np.triu_indices(self._width, 1)]
-
-
-class SetCells:
-    """Chosen sets of up to 64 items."""
-
-    def __init__(
-        self, records: NDArray[np.uint64], bits: Sequence[int], sets: Sequence[Itemset]
-    ) -> None:
-        self.sets = sets
-        self.edges = geometric_edges(len(sets))
-        place = {item: number for number, item in enumerate(bits)}
-        masks = [sum(1 << place[item] for item in items) for items in sets]
-        self._records, self._masks = records, np.array(masks, dtype=np.uint64)
-
-    def touched(self) -> NDArray[np.int32]:
-        out = np.empty(self._records.size, dtype=np.int32)
-        touched_sets(self._records, self._masks, out)
-        return out
-
-    def weighted(self, touched: NDArray[np.int32], weights: IntArray) -> IntArray:
-        out = np.zeros(len(self.sets), dtype=np.int64)
-        weigh_sets(self._records, self._masks, touched, weights, out)
-        return out
 
 
 def likely_sets(items: Round, pairs: Round, most: int, largest: int) -> list[Itemset]:
@@ -392,8 +264,8 @@ class FrequentItemsets(Mechanism):
             },
             settings=settings,
             forecast=forecast,
-            sentences=_sentences(settings, forecast, schema, cost, self.typical_items),
-            warnings=_warnings(forecast, schema),
+            sentences=sentences_of(settings, forecast, schema, cost, self.typical_items),
+            warnings=warnings_of(forecast, schema),
         )
 
     def statistic(self, plan: Plan[FrequentSettings]) -> Transactions:
@@ -520,17 +392,6 @@ class FrequentItemsets(Mechanism):
         )
 
 
-def share_of(
-    rows: int, budget: BudgetSplit, schema: Schema, least: Fraction, most: Fraction
-) -> Fraction:
-    """A share that shrinks as the declared number of transactions exceeds rows / epsilon."""
-    size = schema.size_or_nominal
-    if size is None or budget.law != "laplace":
-        return most
-    needed = Fraction(rows) / (size * budget.amount)
-    return max(least, min(most, Fraction(round(1000 * needed), 1000)))
-
-
 def noisy_number(
     noise: Noise, budget: BudgetSplit, number: int, per_unit: Fraction, settings: FrequentSettings
 ) -> dict[str, Any]:
@@ -543,67 +404,3 @@ def noisy_number(
         return {"kind": "noisy", "value": int(answer[0]), "scale": str(per_unit / amount)}
     answer = noise.gaussian(values, sensitivity=per_unit, rho=amount, label="total")
     return {"kind": "noisy", "value": int(answer[0]), "scale": str(per_unit**2 / (2 * amount))}
-
-
-def forecast_of(settings: FrequentSettings, schema: Schema, typical: int) -> dict[str, Any]:
-    """The expected error of an item count, and the smallest support that is likely to be seen.
-
-    Lengths are taken to fall off exponentially around the typical one, so that the cap at which
-    noise and loss are even is L ln(n share epsilon / K).
-    """
-    budget, step = settings.budget, settings.count_items
-    size = schema.size_or_nominal
-    rows = 100_000 if size is None else size * schema.unit.max_rows
-    unit = budget.deviation(step.counts)
-    focus = min(step.focus, settings.items)
-    cap = typical * math.log(max(math.e, rows / (unit * focus * float(step.tolerance))))
-    cap = min(max(cap, 1.0), float(settings.items))
-    grown = cap if budget.law == "laplace" else math.sqrt(cap)
-    spread = unit * grown
-    seen = spread
-    if settings.rank_items is not None:
-        first = budget.deviation(settings.rank_items.counts)
-        wide = typical if budget.law == "laplace" else math.sqrt(typical)
-        tail = math.log(max(2.0, settings.items / settings.keep))
-        seen = max(seen, first * wide * (tail if budget.law == "laplace" else math.sqrt(2 * tail)))
-    return {
-        "expected_cap": cap,
-        "item_standard_deviation": spread,
-        "item_error": spread * (math.sqrt(0.5) if budget.law == "laplace" else 0.8)
-        + typical * unit / 2,
-        "smallest_support": 2 * seen,
-    }
-
-
-def _sentences(
-    settings: FrequentSettings,
-    forecast: dict[str, Any],
-    schema: Schema,
-    cost: Cost,
-    typical: int,
-) -> tuple[str, ...]:
-    found = "all" if settings.rank_items is None else f"the {settings.keep:,} most frequent"
-    sets = "" if settings.count_pairs is None else f", then {settings.pairs_kept} pairs among them"
-    more = (
-        "" if settings.count_larger is None else f", then up to {settings.larger_kept} larger sets"
-    )
-    return (
-        f"Supports of {found} of {settings.items:,} declared items{sets}{more}.",
-        f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
-        f"If transactions hold about {typical} items (typical_items), an item count is off by "
-        f"about {forecast['item_error']:,.3g}, and supports above about "
-        f"{forecast['smallest_support']:,.3g} can be seen. An item that is not counted reads 0.",
-        "Long transactions count with a smaller weight. Intervals allow for what that takes away, "
-        "and say how much of them that is.",
-    )
-
-
-def _warnings(forecast: dict[str, Any], schema: Schema) -> tuple[str, ...]:
-    size = schema.size_or_nominal
-    if size is None or forecast["smallest_support"] <= size * schema.unit.max_rows / 2:
-        return ()
-    return (
-        f"The smallest support that can be seen is about {forecast['smallest_support']:,.3g}, and "
-        f"the schema speaks of {size * schema.unit.max_rows:,} transactions: expect little but "
-        f"noise. Raise epsilon.",
-    )

@@ -1,0 +1,129 @@
+"""The settings of a run over baskets, all of them public, and what is to be expected of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpublish.declare.schema import Schema
+from dpublish.privacy.budget_split import BudgetSplit
+from dpublish.privacy.cost import Cost
+from dpublish.privacy.plan import Settings, hidden
+
+RANK_TOLERANCE, COUNT_TOLERANCE = Fraction(20), Fraction(2)
+FOCUS_ITEMS, FOCUS_SETS = 100, 50
+"""Among how many cells the weight that is taken off is thought to be spread."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One round: shares of the budget for the histogram of touched cells and for the counts, and
+    what the cap is chosen by."""
+
+    touched: Fraction
+    counts: Fraction
+    focus: int = FOCUS_SETS
+    rank: bool = False
+
+    @property
+    def tolerance(self) -> Fraction:
+        """How much of the loss is forgiven when the cap is chosen: an order needs less than a
+        count."""
+        return RANK_TOLERANCE if self.rank else COUNT_TOLERANCE
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrequentSettings(Settings):
+    """What a run works with, all of it public. A step that is None is left out."""
+
+    items: int
+    grid: int
+    total_share: Fraction
+    shares: dict[str, Fraction]
+    budget: BudgetSplit = hidden()
+    keep: int = hidden()
+    pairs_kept: int = hidden()
+    larger_kept: int = hidden()
+    largest: int = hidden()
+    rank_items: Step | None = hidden()
+    count_items: Step = hidden()
+    rank_pairs: Step | None = hidden()
+    count_pairs: Step | None = hidden()
+    count_larger: Step | None = hidden()
+
+
+def share_of(
+    rows: int, budget: BudgetSplit, schema: Schema, least: Fraction, most: Fraction
+) -> Fraction:
+    """A share that shrinks as the declared number of transactions exceeds rows / epsilon."""
+    size = schema.size_or_nominal
+    if size is None or budget.law != "laplace":
+        return most
+    needed = Fraction(rows) / (size * budget.amount)
+    return max(least, min(most, Fraction(round(1000 * needed), 1000)))
+
+
+def forecast_of(settings: FrequentSettings, schema: Schema, typical: int) -> dict[str, Any]:
+    """The expected error of an item count, and the smallest support that is likely to be seen.
+
+    Lengths are taken to fall off exponentially around the typical one, so that the cap at which
+    noise and loss are even is L ln(n share epsilon / K).
+    """
+    budget, step = settings.budget, settings.count_items
+    size = schema.size_or_nominal
+    rows = 100_000 if size is None else size * schema.unit.max_rows
+    unit = budget.deviation(step.counts)
+    focus = min(step.focus, settings.items)
+    cap = typical * math.log(max(math.e, rows / (unit * focus * float(step.tolerance))))
+    cap = min(max(cap, 1.0), float(settings.items))
+    grown = cap if budget.law == "laplace" else math.sqrt(cap)
+    spread = unit * grown
+    seen = spread
+    if settings.rank_items is not None:
+        first = budget.deviation(settings.rank_items.counts)
+        wide = typical if budget.law == "laplace" else math.sqrt(typical)
+        tail = math.log(max(2.0, settings.items / settings.keep))
+        seen = max(seen, first * wide * (tail if budget.law == "laplace" else math.sqrt(2 * tail)))
+    return {
+        "expected_cap": cap,
+        "item_standard_deviation": spread,
+        "item_error": spread * (math.sqrt(0.5) if budget.law == "laplace" else 0.8)
+        + typical * unit / 2,
+        "smallest_support": 2 * seen,
+    }
+
+
+def sentences_of(
+    settings: FrequentSettings,
+    forecast: dict[str, Any],
+    schema: Schema,
+    cost: Cost,
+    typical: int,
+) -> tuple[str, ...]:
+    found = "all" if settings.rank_items is None else f"the {settings.keep:,} most frequent"
+    sets = "" if settings.count_pairs is None else f", then {settings.pairs_kept} pairs among them"
+    more = (
+        "" if settings.count_larger is None else f", then up to {settings.larger_kept} larger sets"
+    )
+    return (
+        f"Supports of {found} of {settings.items:,} declared items{sets}{more}.",
+        f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
+        f"If transactions hold about {typical} items (typical_items), an item count is off by "
+        f"about {forecast['item_error']:,.3g}, and supports above about "
+        f"{forecast['smallest_support']:,.3g} can be seen. An item that is not counted reads 0.",
+        "Long transactions count with a smaller weight. Intervals allow for what that takes away, "
+        "and say how much of them that is.",
+    )
+
+
+def warnings_of(forecast: dict[str, Any], schema: Schema) -> tuple[str, ...]:
+    size = schema.size_or_nominal
+    if size is None or forecast["smallest_support"] <= size * schema.unit.max_rows / 2:
+        return ()
+    return (
+        f"The smallest support that can be seen is about {forecast['smallest_support']:,.3g}, and "
+        f"the schema speaks of {size * schema.unit.max_rows:,} transactions: expect little but "
+        f"noise. Raise epsilon.",
+    )
