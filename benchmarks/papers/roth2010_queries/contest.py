@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dpublish.curator.gate import build_manifest
+from dpublish.curator.seal import build_manifest
 from dpublish.declare.grid import Boxes, Grid, TreeShape
 from dpublish.declare.schema import Schema
 from dpublish.ledger.base import Receipt

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
-import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -21,9 +19,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from dpublish.curator.guard import guarded
+from dpublish.curator.seal import build_manifest, signed_since, usable_key
+from dpublish.curator.store import (
+    default_store,
+    prepare_folders,
+    require_ending,
+    require_own,
+    same_release,
+)
 from dpublish.declare.schema import Schema
 from dpublish.errors import (
     BudgetError,
@@ -35,16 +41,13 @@ from dpublish.errors import (
     PublishError,
     SchemaError,
 )
-from dpublish.ledger.base import Ledger, Receipt, Sealed
+from dpublish.ledger.base import Ledger, Receipt
 from dpublish.ledger.crashpoints import reach
 from dpublish.methods.base import Mechanism, Output
 from dpublish.noise.base import Noise
-from dpublish.outputs import as_path
-from dpublish.owned import owned_folder, sweep, temporary
+from dpublish.owned import temporary
 from dpublish.privacy.cost import Budget, Cost, exact, positive
 from dpublish.privacy.plan import Plan
-from dpublish.privacy.statement import privacy_statement
-from dpublish.releases.bundle.archive import SUFFIX
 from dpublish.releases.bundle.signing_key import SigningKey
 
 if TYPE_CHECKING:
@@ -55,10 +58,6 @@ if TYPE_CHECKING:
 
 Number = Fraction | float | int | str
 Progress = Callable[[str], None]
-
-STORED: Final = re.compile(r"[0-9a-f]{32}\.dpr|online-[0-9a-f]{32}")
-"""What things in a store are called. A store may be a folder of the curator's own, which holds
-other files too."""
 
 
 def make_noise(seed: int | None) -> Noise:
@@ -485,71 +484,6 @@ def require_unchanged(source: Source) -> None:
         raise OSError("the rows were changed while they were counted")
 
 
-def build_manifest(
-    plan: Plan, receipt: Receipt, content: Output, *, publishable: bool
-) -> dict[str, Any]:
-    from dpublish.releases.bundle.manifest import FORMAT, FORMAT_VERSION
-
-    schema = plan.schema
-    domain = content.domain or plan.domain
-    others = [other.public_facts() for other in receipt.other_budgets]
-    return {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "kind": plan.kind,
-        "method": plan.method,
-        "dataset": schema.name,
-        "publishable": publishable,
-        # the moment of the debit: a later clock reading would tell how long the private part took
-        "created": receipt.created,
-        "parameters": dict(plan.parameters),
-        "privacy": {
-            "cost": plan.cost.to_json(),
-            "neighbours": schema.neighbours,
-            "unit": schema.unit.describe(),
-            "max_rows_per_unit": schema.unit.max_rows,
-            # public under replace-one, where the schema's digest need not hold it
-            "size": schema.size,
-            "sensitivity": plan.facts.get("sensitivity"),
-            "statement": privacy_statement(
-                plan,
-                publishable=publishable,
-                other_budgets=[other.describe() for other in receipt.other_budgets],
-            ),
-            **({"population": schema.population} if schema.population is not None else {}),
-            **({"other_budgets": others} if others else {}),
-        },
-        **({"domain": domain.to_json()} if domain is not None else {}),
-        "target": content.facts.get("target", schema.target),
-        "schema_digest": schema.digest,
-        **({"about": dict(schema.about)} if schema.about else {}),
-        "facts": dict(content.facts),
-        "plan": {
-            "facts": dict(plan.facts),
-            "sentences": list(plan.sentences),
-            "warnings": list(plan.warnings),
-        },
-        "receipt": {
-            "ledger_id": receipt.ledger_id,
-            "seq": receipt.seq,
-            "key": receipt.key,
-            "head_hash": receipt.head_hash,
-            "charged": receipt.charged.to_json(),
-            **receipt.account(),
-        },
-        "versions": software_versions(),
-    }
-
-
-def software_versions() -> dict[str, str]:
-    from importlib.metadata import version
-
-    return {
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("dpublish", "numpy", "numba", "polars")},
-    }
-
-
 def request_of(plan: Plan, seed: int | None) -> Mapping[str, object]:
     """What the ledger remembers of a request. Public facts only; the same key must come with the
     same request."""
@@ -586,138 +520,5 @@ def as_cost(epsilon: Number | None, delta: Number | None, rho: Number | None) ->
     return Cost.approximate(positive(epsilon, "epsilon"), share)
 
 
-def prepare_folders(store: Path, out: str | Path | None, *, shared: str | None = None) -> None:
-    """Find out before the debit whether the release could be written, and remove what killed runs
-    left there.
-
-    `shared` is the one name that is ours in a folder which is no store; in a store, ours are those
-    of `STORED`.
-    """
-    target = None if out is None else Path(out).absolute()
-    for folder in (store, *([] if target is None else [target.parent])):
-        try:
-            if folder is store:
-                owned_folder(folder)
-            else:
-                folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(
-                f"Cannot write to '{folder}' ({os.strerror(error.errno or 0)}). Nothing was spent."
-            ) from None
-        if not os.access(folder, os.W_OK):
-            raise InputError(f"Cannot write to '{folder}' (permission denied). Nothing was spent.")
-    sweep(store, STORED if shared is None else shared)
-    if target is not None:
-        sweep(target.parent, target.name)
-
-
-def require_own(ledger: Ledger, key: str, place: Path) -> None:
-    """Refuse, before the debit, a place that is taken by the answer of a debit which this ledger
-    does not know.
-
-    Ledgers may share a store, and a recovered ledger has forgotten keys. What is there is never
-    written over, so a debit would buy nothing.
-    """
-    if place.exists() and not any(
-        entry.kind == "debit" and entry.key == key for entry in ledger.history()
-    ):
-        raise InputError(
-            f"'{place}' holds the answer to key '{key}' of another ledger, or of this one before "
-            f"it was recovered. Use another "
-            "key, or another store. Nothing was spent."
-        )
-
-
-def require_ending(out: str | Path | None) -> None:
-    """A release is one .dpr file or a folder; a folder that is called like a file of another kind
-    is nobody's wish."""
-    ending = Path(out).suffix if out is not None else ""
-    if ending not in ("", SUFFIX):
-        raise InputError(
-            f"'{out}' ends in '{ending}'. A release is one file NAME{SUFFIX}, or a folder whose "
-            f"name has no such ending. "
-            "Nothing was spent."
-        )
-
-
-def same_release(out: Path, target: Path) -> bool:
-    """Whether `out` holds the stored release: the same bytes, or, in a folder or signed since, the
-    same manifest."""
-    from dpublish.releases.bundle.archive import file_digest
-    from dpublish.releases.bundle.bundle import read_bundle
-
-    try:
-        if out.is_file() and target.is_file() and file_digest(out) == file_digest(target):
-            return True
-        found = read_bundle(out)
-        return (out.is_dir() or bool(found.signatures)) and found.manifest_sha256 == read_bundle(
-            target
-        ).manifest_sha256
-    except (OSError, PublishError):
-        return False
-
-
-def usable_key(given: SigningKey | str | os.PathLike[str]) -> SigningKey:
-    """The key that was given, or that is in the file that was named, after it has signed something
-    that reads back."""
-    from dpublish.releases.bundle.signatures import read_signatures, write_signatures
-
-    if not isinstance(given, SigningKey | str | os.PathLike):
-        raise InputError(
-            f"signing_key is a SigningKey or the path of one, not {type(given).__name__}. Read "
-            f"one with SigningKey.read(path)."
-        )
-    key = given if isinstance(given, SigningKey) else SigningKey.read(as_path(given))
-    trial = b"{}"
-    try:
-        works = bool(read_signatures(write_signatures([key.sign(trial)]), trial))
-    except (
-        Exception
-    ):  # a key put together by hand fails in ways of its own; no row has been read yet
-        works = False
-    if not works:
-        raise InputError(
-            "This signing key makes no valid signature. Read one with SigningKey.read(path), or "
-            "make a new one."
-        )
-    return key
-
-
-def signed_since(target: Path, sealed: Sealed) -> bool:
-    """Whether a stored release is what the ledger sealed but for signatures: every part, and not a
-    byte besides."""
-    from dpublish.ledger.payment import seal_problems
-    from dpublish.releases.bundle.bundle import read_bundle
-    from dpublish.releases.bundle.verify import verify_bundle
-
-    try:
-        bundle = read_bundle(target)
-        if not bundle.signatures or bundle.padded or not verify_bundle(target).ok:
-            return False
-        return not seal_problems(
-            sealed, bundle.manifest_sha256, lambda: bundle.archive_sha256(signed=False)
-        )
-    except (OSError, PublishError):
-        return False
-
-
 def unit_columns(schema: Schema) -> list[str]:
     return [schema.unit.column] if schema.unit.column is not None else []
-
-
-def sweep_store(store: Path) -> list[Path]:
-    """Remove what killed runs left in a store and in those of named ledgers inside it."""
-    named = sorted(path for path in store.glob("[0-9a-f]" * 16) if path.is_dir())
-    return [path for folder in (store, *named) for path in sweep(folder, STORED)]
-
-
-def default_store(ledger: str | Path | Ledger) -> Path:
-    """Beside a SQLite ledger, `<ledger>.d`; otherwise `dpublish-releases` in the current folder."""
-    text = str(ledger) if not isinstance(ledger, Ledger) else ""
-    if text.startswith("sqlite:///"):
-        return Path(
-            text.removeprefix("sqlite:///") + ".d"
-        ).expanduser()  # as the ledger reads its own path
-    if text and "://" not in text:
-        return Path(text + ".d").expanduser()
-    return Path("dpublish-releases")

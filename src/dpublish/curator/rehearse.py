@@ -24,8 +24,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.curator.gate import build_manifest
 from dpublish.curator.guard import guarded
+from dpublish.curator.seal import build_manifest
 from dpublish.curator.warm import run_seeded
 from dpublish.declare.columns import Column
 from dpublish.declare.domain import Domain, resolve_axis

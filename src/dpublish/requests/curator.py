@@ -66,7 +66,7 @@ def numbers_of(**given: str | None) -> dict[str, Any]:
 
 def store_of(ledger: str, name: str) -> Path:
     """Keys are unique within a named ledger, so each name has a folder of its own."""
-    from dpublish.curator.gate import default_store
+    from dpublish.curator.store import default_store
 
     store = default_store(ledger)
     return store if name == "default" else store / hashlib.sha256(name.encode()).hexdigest()[:16]

@@ -179,7 +179,7 @@ class VerifyLedger(OfLedger):
     head: str | None = None
 
     def run(self, caller: Caller = NOBODY) -> VerifiedLedger:
-        from dpublish.curator.gate import default_store, sweep_store
+        from dpublish.curator.store import default_store, sweep_store
         from dpublish.ledger import open_ledger
         from dpublish.ledger.database import parse_target, readable_by_others
         from dpublish.ledger.state import sweep_state
@@ -253,7 +253,7 @@ class BackUp(Request):
 
     def run(self, caller: Caller = NOBODY) -> Backup:
         from dpublish.curator.backup import back_up
-        from dpublish.curator.gate import default_store
+        from dpublish.curator.store import default_store
 
         return back_up(self.url, self.out, store=default_store(self.url), folder=self.folder)
 
@@ -280,7 +280,7 @@ class Restore(Request):
 
     def run(self, caller: Caller = NOBODY) -> RestoredLedgers:
         from dpublish.curator.backup import restore
-        from dpublish.curator.gate import default_store
+        from dpublish.curator.store import default_store
 
         found = restore(
             self.backup,

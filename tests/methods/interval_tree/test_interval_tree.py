@@ -344,7 +344,7 @@ class TestQueries:
         ends = np.sort(rng.integers(0, 1001, (40, 2)), axis=1)
         truth = np.array([((codes >= a) & (codes < b)).sum() for a, b in ends])
         hits = 0
-        from dpublish.curator.gate import build_manifest
+        from dpublish.curator.seal import build_manifest
 
         for seed in range(60):
             content = mechanism.run(SeededNoise(seed), points(codes), plan)

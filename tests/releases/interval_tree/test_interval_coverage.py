@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dpublish.curator.gate import build_manifest
+from dpublish.curator.seal import build_manifest
 from dpublish.declare.schema import Schema
 from dpublish.ledger.base import Receipt
 from dpublish.methods.base import SparseCounts

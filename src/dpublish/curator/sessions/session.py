@@ -274,15 +274,8 @@ def open_session(
 ) -> OnlineSession:
     """Pay for a session and set it up; with a key that was paid before, find that session again."""
     from dpublish.curator.expressible import require_readable
-    from dpublish.curator.gate import (
-        as_cost,
-        make_noise,
-        prepare_folders,
-        request_of,
-        require_own,
-        telling,
-        unit_columns,
-    )
+    from dpublish.curator.gate import as_cost, make_noise, request_of, telling, unit_columns
+    from dpublish.curator.store import prepare_folders, require_own
 
     say = progress or (lambda step: None)
     if curator.schema.draft:

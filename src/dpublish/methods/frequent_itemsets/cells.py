@@ -21,10 +21,7 @@ from dpublish.methods.frequent_itemsets.kernels import (
     weigh_sets,
 )
 from dpublish.methods.set_partition.transactions import Baskets
-from dpublish.models.weighted_counts import (
-    geometric_edges,
-    pair_edges,
-)
+from dpublish.models.weighted_counts import geometric_edges, pair_edges
 from dpublish.noise.base import IntArray
 
 Itemset = tuple[int, ...]

@@ -45,12 +45,7 @@ from dpublish.methods.set_partition.request import (
     described_schema,
 )
 from dpublish.methods.set_partition.transactions import Baskets, Transactions, item_names
-from dpublish.models.weighted_counts import (
-    Touched,
-    best_cap,
-    norm_bound,
-    weights,
-)
+from dpublish.models.weighted_counts import Touched, best_cap, norm_bound, weights
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.cost import Cost

@@ -15,12 +15,8 @@ import numpy as np
 from dpublish.declare.domain import Domain
 from dpublish.declare.statistic import Tabulator
 from dpublish.methods.draws import noisy_counts
-from dpublish.methods.joined_histograms.plan import (
-    JoinedSettings,
-)
-from dpublish.methods.joined_histograms.rounds import (
-    Columns,
-)
+from dpublish.methods.joined_histograms.plan import JoinedSettings
+from dpublish.methods.joined_histograms.rounds import Columns
 from dpublish.methods.joined_histograms.structure import (
     Edge,
     Labelled,
@@ -29,15 +25,9 @@ from dpublish.methods.joined_histograms.structure import (
     Published,
     table_parts,
 )
-from dpublish.methods.joined_histograms.workload import (
-    declared_triples,
-)
+from dpublish.methods.joined_histograms.workload import declared_triples
 from dpublish.models.junction_tree.consistency import Ints
-from dpublish.models.junction_tree.fit import (
-    MeasuredColumn,
-    MeasuredTable,
-    fit_model,
-)
+from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, fit_model
 from dpublish.models.junction_tree.measured import ordered_widths
 from dpublish.models.junction_tree.model import JunctionModel
 from dpublish.models.junction_tree.structural_zeros import Zeros, structural_zeros

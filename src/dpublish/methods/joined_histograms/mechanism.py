@@ -39,9 +39,7 @@ from dpublish.methods.joined_histograms.plan import (
     plan_joined,
     round_steps,
 )
-from dpublish.methods.joined_histograms.rounds import (
-    FINEST as FINEST_GROUPS,
-)
+from dpublish.methods.joined_histograms.rounds import FINEST as FINEST_GROUPS
 from dpublish.methods.joined_histograms.rounds import (
     MAX_LOOKED_AT,
     Option,
@@ -62,11 +60,7 @@ from dpublish.methods.joined_histograms.workload import (
     table_weights,
 )
 from dpublish.models.junction_tree.consistency import Ints
-from dpublish.models.junction_tree.fit import (
-    fit_column,
-    fit_labels,
-    grow_model,
-)
+from dpublish.models.junction_tree.fit import fit_column, fit_labels, grow_model
 from dpublish.models.junction_tree.grouping import group_limits
 from dpublish.models.junction_tree.measured import MAX_ROUNDS
 from dpublish.models.junction_tree.model import JunctionModel
