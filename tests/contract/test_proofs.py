@@ -81,8 +81,11 @@ EDITS = {
     "dpublish.curator.guard.stopped": ("else 1)", "else stop.code)"),
     "dpublish.quiet._put_first": ("filters.insert(0, _OURS)", "filters.append(_OURS)"),
     "dpublish.quiet._OURS": ('("ignore", ', '("default", '),
-    "dpublish.ledger.sql.SqlLedger": ("head.spent != spent.minus(charged)", "head.spent == spent"),
-    "dpublish.ledger.sql._RESERVE": ("ledgers.c.seq + 1", "ledgers.c.seq"),
+    "dpublish.ledger.chained.ChainedLedger": (
+        "head.spent != spent.minus(charged)",
+        "head.spent == spent",
+    ),
+    "dpublish.ledger.chained._RESERVE": ("ledgers.c.seq + 1", "ledgers.c.seq"),
     "dpublish.ledger.chain.Record": ('"previous": self.previous', '"previous": ""'),
     "dpublish.ledger.snapshot.Snapshot": ("record.previous == previous", "record.previous"),
     "dpublish.ledger.chain.Quanta": ("math.ceil(cost.epsilon", "math.floor(cost.epsilon"),

@@ -187,7 +187,7 @@ def test_a_pin_that_changes_along_the_chain_is_noticed(
 @pytest.fixture
 def old(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A ledger whose entries carry no pin, as format 1 wrote them."""
-    from dpublish.ledger import sql
+    from dpublish.ledger import chained
 
     def uncarried(connection: Any, record: chain.Record) -> None:
         detail = {name: value for name, value in record.detail.items() if name != "protects"}
@@ -198,9 +198,9 @@ def old(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
             record, "detail", detail
         )  # the anchor is to see the entry as it was stored
 
-    write = sql.insert_record
+    write = chained.insert_record
     with monkeypatch.context() as patch:
-        patch.setattr(sql, "insert_record", uncarried)
+        patch.setattr(chained, "insert_record", uncarried)
         patch.setattr(tables, "MIGRATIONS", tables.MIGRATIONS[:1])
         with made(url) as ledger:
             ledger.debit("silent", HALF, {})

@@ -15,9 +15,10 @@ from dpublish.ledger import chain, tables
 from dpublish.ledger.anchor import Anchor
 from dpublish.ledger.base import BY, Actor, Ledger, Protects, Status
 from dpublish.ledger.chain import Quanta, Record
+from dpublish.ledger.chained import insert_record
 from dpublish.ledger.database import Database, Target, parse_target
 from dpublish.ledger.snapshot import MERGED, Snapshot, budget_of, notes_of
-from dpublish.ledger.sql import SqlLedger, insert_record
+from dpublish.ledger.sql import SqlLedger
 from dpublish.ledger.state import Place, checked_name, folded, places_of, spelled_alike
 from dpublish.ledger.tables import entries, ledgers
 from dpublish.ledger.witness import in_force, place_of, witness_at

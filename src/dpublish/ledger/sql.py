@@ -1,41 +1,21 @@
 """The ledger on SQLAlchemy Core: one code path for SQLite and PostgreSQL.
 
-A debit is one conditional UPDATE that reserves the amount and locks the head row, then one INSERT
-of the chained entry, then COMMIT, then the anchor. Everything that decides is read after the lock
-is held. A lost connection, even during COMMIT, is resolved by the key on a new connection: the
-conditional UPDATE waits for whatever transaction still holds the row.
+A debit is an entry that `chained` appends. A lost connection, even during COMMIT, is resolved by
+the key on a new connection: the conditional UPDATE waits for whatever transaction still holds the
+row.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Connection, bindparam, insert, update
-
-from dpublish.errors import BudgetError, BudgetExceeded, LedgerUnavailable, PlanError
+from dpublish.errors import BudgetError, PlanError
 from dpublish.ledger import chain, crashpoints
-from dpublish.ledger.anchor import Anchor, Mark, Seen, disappeared, rolled_back, thinned
-from dpublish.ledger.base import (
-    BY,
-    CARRIED,
-    COLUMN,
-    Actor,
-    Entry,
-    EntryKind,
-    Ledger,
-    OtherBudget,
-    Protects,
-    Receipt,
-    Sealed,
-    Status,
-    words_of,
-)
+from dpublish.ledger.base import COLUMN, OtherBudget, Receipt, Sealed, words_of
 from dpublish.ledger.chain import Quanta, Record
-from dpublish.ledger.database import Database
+from dpublish.ledger.chained import AlreadyThere
 from dpublish.ledger.populations import (
     SECOND,
     SHARED,
@@ -47,10 +27,9 @@ from dpublish.ledger.populations import (
     require_asked_for,
     unnamed,
 )
-from dpublish.ledger.snapshot import Snapshot, altered
-from dpublish.ledger.tables import entries, ledgers
-from dpublish.ledger.witness import REMOVED, WITNESS, in_force, place_of, read_head, witness_at
-from dpublish.privacy.cost import Budget, Cost, show
+from dpublish.ledger.recovery import RecoverableLedger
+from dpublish.ledger.snapshot import Snapshot
+from dpublish.privacy.cost import Cost
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LONGEST_KEY = 200
@@ -61,61 +40,9 @@ ROWS_KEY: Final = "rows_key"
 MAX_RUNS: Final = 3
 """So many runs of a key may begin. Each may die in a way that tells of the rows."""
 
-_RESERVE = (
-    update(ledgers)
-    .where(
-        ledgers.c.ledger_id == bindparam("id"),
-        ledgers.c.spent_epsilon <= ledgers.c.cap_epsilon - bindparam("epsilon", type_=BigInteger),
-        ledgers.c.spent_delta <= ledgers.c.cap_delta - bindparam("delta", type_=BigInteger),
-        ledgers.c.spent_rho <= ledgers.c.cap_rho - bindparam("rho", type_=BigInteger),
-    )
-    .values(
-        spent_epsilon=ledgers.c.spent_epsilon + bindparam("epsilon", type_=BigInteger),
-        spent_delta=ledgers.c.spent_delta + bindparam("delta", type_=BigInteger),
-        spent_rho=ledgers.c.spent_rho + bindparam("rho", type_=BigInteger),
-        seq=ledgers.c.seq + 1,
-    )
-    .returning(
-        ledgers.c.seq,
-        *(ledgers.c.spent_epsilon, ledgers.c.spent_delta, ledgers.c.spent_rho),
-        *(ledgers.c.cap_epsilon, ledgers.c.cap_delta, ledgers.c.cap_rho),
-    )
-)
 
-
-class _AlreadyThere(Exception):
-    """Unwinds, and so undoes, a write transaction that found its key taken."""
-
-    def __init__(self, record: Record) -> None:
-        self.record = record
-
-
-class SqlLedger(Ledger):
+class SqlLedger(RecoverableLedger):
     """One named budget in a database. Made by `open_ledger`."""
-
-    def __init__(
-        self,
-        database: Database,
-        anchor: Anchor,
-        *,
-        name: str,
-        budget: Budget,
-        actor: Actor,
-        witnesses: Mapping[str, Anchor] | None = None,
-    ) -> None:
-        self._database = database
-        self._anchor = anchor
-        self._witnesses = dict(witnesses or {})
-        self._noted = -1  # the newest note that was looked at for witnesses
-        self._left_out: frozenset[str] = frozenset()
-        self.ledger_id = anchor.ledger_id
-        self.name = name
-        self.budget = budget
-        self.actor = actor
-        self._cap = Quanta.of_cap(budget)
-        self.blocked: LedgerUnavailable | None = (
-            None  # why nothing may be paid from it, though it can be looked at
-        )
 
     def debit(
         self,
@@ -159,7 +86,7 @@ class SqlLedger(Ledger):
                             _require_new(snapshot, key, detail)
                         if people:  # last: a debit that is refused registers nobody
                             listed(self, people, others)
-                except _AlreadyThere as taken:
+                except AlreadyThere as taken:
                     found = taken.record
             return found
 
@@ -231,7 +158,7 @@ class SqlLedger(Ledger):
             try:
                 with self._writing() as snapshot:
                     return self._next_run(snapshot, key, token)
-            except _AlreadyThere:  # a rival took this number
+            except AlreadyThere:  # a rival took this number
                 return once()
 
         record = self._database.attempt(once)
@@ -279,7 +206,7 @@ class SqlLedger(Ledger):
                     return self.append(
                         snapshot, DRAWING, key, Quanta(), {**detail, "attempt": token}
                     )
-            except _AlreadyThere as taken:
+            except AlreadyThere as taken:
                 return taken.record
 
         record = self._database.attempt(once)
@@ -319,7 +246,7 @@ class SqlLedger(Ledger):
                             f"The key '{key}' was never paid for, so it cannot have an answer."
                         )
                     return self.append(snapshot, "seal", key, Quanta(), detail)
-            except _AlreadyThere as taken:
+            except AlreadyThere as taken:
                 return taken.record
 
         record = self._database.attempt(once)
@@ -358,248 +285,6 @@ class SqlLedger(Ledger):
             manifest=detail.get("manifest"),
         )
 
-    def status(self) -> Status:
-        return self._database.attempt(lambda: self._looked(deep=False))
-
-    def history(self) -> list[Entry]:
-        def once() -> list[Entry]:
-            with self._reading() as snapshot:
-                return snapshot.history()
-
-        return self._database.attempt(once)
-
-    def verify(self, *, head: str | None = None) -> Status:
-        if head is not None:
-            self.require(head)
-        return self._database.attempt(lambda: self._looked(deep=True))
-
-    def add_witness(self, place: str | Path) -> str:
-        """Keep a further anchor at a folder or in a database from now on; the place as it was
-        recorded."""
-        self.status()  # what this handle vouches with must stand
-        place, anchor, head = self.compare(place)
-        if place not in self._witnesses:
-            # first: a place that cannot be written must not be one that every debit waits for
-            self._cover([anchor], head, first=True)
-            record = self._note({WITNESS: place})
-            self._witnesses = {**self._witnesses, place: anchor}
-            self.vouch(record)
-        return place
-
-    def drop_witness(self, place: str) -> None:
-        """Go on without a witness. The caller has heard it, or has left it out because it is
-        lost."""
-        self.leave_out([place])
-        self.vouch(self._note({REMOVED: place}))
-
-    def close(self) -> None:
-        self._database.close()
-
-    @property
-    def location(self) -> str:
-        """Where it is, without a password; for the curator's eyes."""
-        return self._database.target.shown
-
-    # -- used by opening and recovery
-    # ------------------------------------------------------------------------------------
-
-    def require(self, head: str) -> None:
-        """Refuse a ledger that lacks the entry of a head line."""
-        ledger_id, seq, hash = read_head(head)
-        if ledger_id != self.ledger_id:
-            raise LedgerUnavailable(
-                f"The head line speaks of ledger {ledger_id}; this is {self.ledger_id}. Nothing "
-                f"was changed."
-            )
-
-        def once() -> tuple[int, str | None]:
-            with self._reading() as snapshot:
-                return snapshot.head().seq, snapshot.hash_at(seq)
-
-        newest, found = self._database.attempt(once)
-        if found != hash:
-            raise rolled_back("the head line given", newest, seq)
-
-    def compare(self, place: str | Path) -> tuple[str, Anchor, Record]:
-        """Refuse a ledger that lacks what a witness has seen, also one that it does not name. The
-        witness, and the head."""
-        place = place_of(place, self._database.target.shown)
-        anchor = witness_at(place, self.ledger_id, self._database.patience)
-
-        def once() -> Record:
-            known = anchor.read()  # before the snapshot, which can only be further on
-            with self._reading() as snapshot:
-                head = snapshot.head()
-                if known is not None:
-                    snapshot.check_anchor(head, known, anchor.shown)
-                return head
-
-        return place, anchor, self._database.attempt(once)
-
-    def heard(self) -> list[tuple[Anchor, Mark | None]]:
-        """What every anchor has seen: this machine's first, then the witnesses."""
-        return [(anchor, anchor.read()) for anchor in self._anchors]
-
-    def missing_witnesses(self) -> list[str]:
-        """The places of witnesses that have no mark. They had one when they were named."""
-        return [place for place, anchor in self._witnesses.items() if anchor.read() is None]
-
-    @property
-    def witnesses(self) -> tuple[str, ...]:
-        """The places of the witnesses that are heard."""
-        return tuple(self._witnesses)
-
-    def lost_witnesses(self) -> list[str]:
-        """The places of those that are missing or cannot be read."""
-
-        def lost(anchor: Anchor) -> bool:
-            try:
-                return anchor.read() is None
-            except LedgerUnavailable:
-                return True
-
-        return [place for place, anchor in self._witnesses.items() if lost(anchor)]
-
-    def leave_out(self, places: Collection[str]) -> None:
-        """Do not ask these witnesses any more. Only for the removal of one."""
-        self._left_out |= set(places)
-        self._witnesses = {
-            place: anchor for place, anchor in self._witnesses.items() if place not in places
-        }
-
-    def adopt(self) -> None:
-        """First use on this machine: verify everything, then trust the head from now on."""
-
-        def once() -> Record:
-            with self._reading() as snapshot:
-                head = snapshot.head()
-                snapshot.walk(head)
-                return head
-
-        head = self._database.attempt(once)
-        self._cover([self._anchor], head, first=True)
-        self.vouch(head)
-
-    def write_off(self) -> None:
-        """Charge what the anchor has seen beyond this copy, then anchor this copy. See
-        `recover_ledger`.
-
-        The copy may have gone its own way, so the balances alone tell nothing: what the anchor has
-        seen is counted from the newest entry known to be in both, and from nothing when none is. An
-        entry known is at most the entry where they parted, and so the charge is right or too much.
-        """
-        self._database.attempt(self._intact)  # with the witnesses it names
-        held = [(anchor, anchor.seen()) for anchor in self._anchors]
-        memories = [seen for _, seen in held if seen is not None]
-        # what one anchor has seen and another too is lost once; what neither shares with the other
-        # may have been spent twice
-        apart = [
-            seen
-            for place, seen in enumerate(memories)
-            if not any(
-                other.covers(seen.mark) and (place > number or not seen.covers(other.mark))
-                for number, other in enumerate(memories)
-                if number != place
-            )
-        ]
-        record = self._database.attempt(self._intact)
-        for seen in apart:
-            record = self._write_off(seen)
-        following = self._database.attempt(lambda: self._anchored(record))
-        for anchor, old in held:
-            if old is not None or anchor is self._anchor:  # a witness that is gone is not made anew
-                anchor.replace(following, instead_of=old.mark if old else None)
-
-    def _intact(self) -> Record:
-        with self._reading() as snapshot:
-            self._take_up(snapshot)
-            head = snapshot.head()
-            snapshot.walk(head)
-            return head
-
-    def _anchored(self, record: Record) -> Seen:
-        with self._reading() as snapshot:
-            protects = snapshot.protects(record)
-            trail = snapshot.trail(record, -1)
-        return Seen(mark=_mark(record), trail=thinned(trail, record.seq), protects=protects)
-
-    def _write_off(self, seen: Seen) -> Record:
-        def once() -> Record:
-            with self._reading() as snapshot:
-                head = snapshot.head()
-                if snapshot.hash_at(seen.mark.seq) == seen.mark.hash:
-                    return head
-                common = snapshot.parting(seen.trail)
-            mark = seen.mark
-            lost = mark.spent.minus(common.spent) if common else mark.spent
-            # Copies in use at the same time may together have spent more than there was. Then
-            # nothing is left, and it is said.
-            over = lost.beyond(self._cap.minus(head.spent))
-            detail: dict[str, Any] = {
-                "reason": "recovered from another copy",
-                "lost_seq": mark.seq,
-                "lost_hash": mark.hash,
-                "common_seq": common.seq if common else None,
-            }
-            if any(over):
-                detail["overspent"] = list(over)
-            try:
-                with self._writing() as snapshot:
-                    return self.append(
-                        snapshot,
-                        "write-off",
-                        mark.hash,
-                        lost.minus(over),
-                        detail,
-                        trusted=head,
-                        protects=seen.protects,
-                    )
-            except _AlreadyThere:
-                return (
-                    self._intact()
-                )  # an earlier recovery was cut short before it could move the anchor
-
-        return self._database.attempt(once)
-
-    def _looked(self, *, deep: bool) -> Status:
-        with self._reading() as snapshot:
-            self._take_up(snapshot)
-        # The mark is read before the snapshot: a ledger that grows meanwhile can only be further
-        # on.
-        heard = self.heard()
-        with self._reading() as snapshot:
-            head = snapshot.head()
-            if deep:
-                snapshot.walk(head)
-            for anchor, mark in heard:
-                if mark is not None:
-                    snapshot.check_anchor(head, mark, anchor.shown)
-            return snapshot.status(head)
-
-    @contextmanager
-    def _reading(self) -> Iterator[Snapshot]:
-        with self._database.reading() as connection:
-            yield Snapshot(connection, self.ledger_id, name=self.name, budget=self.budget)
-
-    @contextmanager
-    def _writing(self) -> Iterator[Snapshot]:
-        with self._database.writing() as connection:
-            yield Snapshot(connection, self.ledger_id, name=self.name, budget=self.budget)
-
-    def _note(self, detail: Mapping[str, Any]) -> Record:
-        """Chain a fact beside the payments. Each is noted once, whatever happens to the
-        connection."""
-        key = chain.token()
-
-        def once() -> Record:
-            try:
-                with self._writing() as snapshot:
-                    return self.append(snapshot, "note", key, Quanta(), detail)
-            except _AlreadyThere as taken:
-                return taken.record
-
-        return self._database.attempt(once)
-
     def take_note_of_others(self) -> None:
         """Record the ledgers that began to pay for the same people since this one was last used."""
 
@@ -614,211 +299,6 @@ class SqlLedger(Ledger):
         record = self._database.attempt(once)
         if record is not None:
             self.vouch(record)
-
-    # -- inside a transaction
-    # ------------------------------------------------------------------------------------------
-
-    def append(
-        self,
-        snapshot: Snapshot,
-        kind: EntryKind,
-        key: str,
-        charged: Quanta,
-        detail: Mapping[str, Any],
-        *,
-        trusted: Record | None = None,
-        protects: Protects | None = None,
-    ) -> Record:
-        """Reserve, chain and insert. `trusted` skips the anchor: recovery has already dealt with
-        it."""
-        row = None
-        if charged.within(self._cap):  # also keeps the numbers within 64 bits
-            amounts = {"epsilon": charged.epsilon, "delta": charged.delta, "rho": charged.rho}
-            row = snapshot.connection.execute(
-                _RESERVE, {"id": self.ledger_id, **amounts}
-            ).one_or_none()
-        if self._take_up(snapshot) and trusted:
-            raise LedgerUnavailable(
-                "The ledger's witnesses changed while it was being recovered. Nothing was spent. "
-                "Recover again."
-            )
-        found = snapshot.find(kind, key)
-        if found is not None:
-            raise _AlreadyThere(found)
-        if row is None:
-            newest = snapshot.head()
-            self._pinned(
-                snapshot.protects(newest), protects, kind
-            )  # said first: asking for less would not help
-            raise self._exceeded(newest, charged)
-        seq, spent = (
-            int(row.seq),
-            Quanta(int(row.spent_epsilon), int(row.spent_delta), int(row.spent_rho)),
-        )
-        crashpoints.reach(f"{kind}.locked")
-        # Other processes move the mark only to committed entries, and those are all visible now
-        # that the row is ours.
-        marks = [] if trusted else self._required_marks()
-        head = snapshot.record_at(seq - 1)
-        # the update compared with the cap in the row, which is the ledger's own only while nobody
-        # touched it
-        if (row.cap_epsilon, row.cap_delta, row.cap_rho) != tuple(self._cap):
-            raise altered()
-        if head is None or head.spent != spent.minus(charged) or (trusted and head != trusted):
-            raise altered()
-        for anchor, mark in marks:
-            snapshot.check_anchor(head, mark, anchor.shown)
-        pinned = self._pinned(snapshot.protects(head), protects, kind)
-        record = Record(
-            ledger_id=self.ledger_id,
-            seq=seq,
-            kind=kind,
-            key=key,
-            created=chain.now(),
-            previous=chain.digest(head.text()),
-            charged=charged,
-            spent=spent,
-            detail={
-                **detail,
-                CARRIED: pinned.to_json() if pinned else None,
-                BY: self.actor.to_json(),
-            },
-        )
-        insert_record(snapshot.connection, record)
-        crashpoints.reach(f"{kind}.inserted")
-        return record
-
-    def require_unit(self, snapshot: Snapshot, protects: Protects | None) -> None:
-        """Refuse what speaks of another unit or relation than the ledger does."""
-        self._pinned(snapshot.protects(snapshot.head()), protects, "debit")
-
-    def _pinned(
-        self, pinned: Protects | None, said: Protects | None, kind: EntryKind
-    ) -> Protects | None:
-        """Whom the ledger speaks of from this entry on. Amounts for another unit or relation cannot
-        be added to it."""
-        if pinned is None or said is None or pinned == said:
-            return pinned or said
-        if kind == "write-off":
-            raise BudgetError(
-                f"This copy of ledger '{self.name}' pays for {pinned.describe()}, and what is "
-                f"lost was paid for "
-                f"{said.describe()}. The two cannot be added up. Put the newest copy back. If it "
-                f"is lost, start a new ledger "
-                "for each and count the old budget as spent."
-            )
-        raise BudgetError(
-            f"Ledger '{self.name}' pays for {pinned.describe()}; this release protects "
-            f"{said.describe()}. What is spent on "
-            "different units or relations cannot be added up. Nothing was spent. Give the release "
-            "a ledger of its own, or a "
-            "schema with the ledger's unit and relation."
-        )
-
-    def _exceeded(self, head: Record, charged: Quanta) -> BudgetExceeded:
-        left = self._cap.minus(head.spent)
-        short = charged.beyond(left)
-        rounding = (
-            " The shortage is only the rounding of fractions to the ledger's smallest unit: ask "
-            "for what is left."
-            if max(short) <= 1000
-            else ""
-        )
-        return BudgetExceeded(
-            f"The release would cost {_amounts(charged)}, but ledger '{self.name}' has "
-            f"{_amounts(left, self._cap)} left of "
-            f"{_amounts(self._cap)}. Nothing was spent. Ask for less, or publish from another "
-            f"budget.{rounding}"
-        )
-
-    # -- the anchor
-    # ------------------------------------------------------------------------------------------
-
-    @property
-    def _anchors(self) -> tuple[Anchor, ...]:
-        return (self._anchor, *self._witnesses.values())
-
-    def _take_up(self, snapshot: Snapshot) -> bool:
-        """Hear the witnesses that the ledger names by now, whoever added or removed some. Whether
-        there was a change."""
-        newest = snapshot.newest_note()
-        if (
-            newest <= self._noted
-        ):  # also keeps an older snapshot of another thread from taking one back
-            return False
-        named = [
-            place
-            for place in in_force(note.detail for note in snapshot.notes())
-            if place not in self._left_out
-        ]
-        before = self._witnesses
-        patience = self._database.patience
-        self._witnesses = {
-            place: before.get(place) or witness_at(place, self.ledger_id, patience)
-            for place in named
-        }
-        self._noted = newest
-        return named != list(before)
-
-    def _required_marks(self) -> list[tuple[Anchor, Mark]]:
-        marks = []
-        for anchor, mark in self.heard():
-            if mark is None:
-                raise disappeared(anchor.shown)
-            marks.append((anchor, mark))
-        return marks
-
-    def vouch(self, record: Record) -> None:
-        """Nothing about an entry leaves this process before the anchor covers it."""
-        self._cover(self._anchors, record, first=False)
-
-    def _cover(self, anchors: Collection[Anchor], record: Record, *, first: bool) -> None:
-        def hash_at(seq: int) -> str | None:
-            if seq == record.seq - 1:
-                return record.previous
-
-            def once() -> str | None:
-                with self._reading() as snapshot:
-                    return snapshot.hash_at(seq)
-
-            return self._database.attempt(once)
-
-        def trail_after(seq: int) -> list[Mark]:
-            before = Mark(
-                seq=record.seq - 1, hash=record.previous, spent=record.spent.minus(record.charged)
-            )
-            if seq >= before.seq - 1:  # as a rule the anchor follows step by step
-                return [before] if seq < before.seq else []
-
-            def once() -> list[Mark]:
-                with self._reading() as snapshot:
-                    return snapshot.trail(record, seq)
-
-            return self._database.attempt(once)
-
-        protects = Protects.from_json(record.detail.get(CARRIED))
-        for anchor in anchors:
-            anchor.advance(
-                _mark(record), hash_at, trail_after=trail_after, protects=protects, first=first
-            )
-
-
-def insert_record(connection: Connection, record: Record) -> None:
-    text = record.text()
-    connection.execute(
-        insert(entries),
-        {
-            "ledger_id": record.ledger_id,
-            "seq": record.seq,
-            "kind": record.kind,
-            "key": record.key,
-            "charged_epsilon": record.charged.epsilon,
-            "charged_delta": record.charged.delta,
-            "charged_rho": record.charged.rho,
-            "record": text,
-            "hash": chain.digest(text),
-        },
-    )
 
 
 def _checked_key(key: str) -> str:
@@ -867,21 +347,3 @@ def _same_request(kept: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
         return chain.canonical([detail["cost"], detail["exact"], what])
 
     return text(kept) == text(asked)
-
-
-def _mark(record: Record) -> Mark:
-    return Mark(seq=record.seq, hash=chain.digest(record.text()), spent=record.spent)
-
-
-def _amounts(amount: Quanta, shape: Quanta | None = None) -> str:
-    """Exact text of the components that `shape` (or the amount itself) has."""
-    cost, wanted = amount.cost(), shape or amount
-    named = (
-        ("epsilon", cost.epsilon, wanted.epsilon),
-        ("rho", cost.rho, wanted.rho),
-        ("delta", cost.delta, wanted.delta),
-    )
-    return (
-        ", ".join(f"{name} = {show(value)}" for name, value, present in named if present)
-        or "nothing"
-    )
