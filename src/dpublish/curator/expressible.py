@@ -12,6 +12,7 @@ import polars as pl
 
 from dpublish.counting.compute import require_countable
 from dpublish.counting.graphs import COMMENT, PlainFile
+from dpublish.counting.ruled import require_rules
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, SchemaError
@@ -24,6 +25,7 @@ from dpublish.sources.sources import Source
 def require_expressible(statistic: Statistic, source: Source, schema: Schema) -> None:
     """Looks at the names, at the kind of data and at how it is to be read; at no row."""
     require_countable(statistic, source)
+    require_rules(source, schema)
     if isinstance(source, PlainFile):
         lost = next(
             (name for name in getattr(statistic, "labels", None) or () if COMMENT.search(name)),

@@ -76,6 +76,12 @@ class Plan(Generic[S]):
     sentences: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        rules = "; ".join(rule.describe() for rule in self.schema.rules)
+        said = f"Rows that break a declared rule are left out, each by itself: {rules}."
+        if rules and said not in self.sentences:
+            object.__setattr__(self, "sentences", (*self.sentences, said))
+
     @property
     def domain(self) -> Domain | None:
         """What the release counts over, where the method fixes it beforehand."""

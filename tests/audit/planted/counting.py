@@ -10,8 +10,10 @@ import numpy as np
 import polars as pl
 
 from dpublish.audit import neighbours
+from dpublish.counting.ruled import without_broken
 from dpublish.declare.encode import encode_frame
 from dpublish.declare.schema import Schema
+from dpublish.sources.sources import open_source
 
 from .registry import ONE, bug, counts, exactly, replayed, whole
 
@@ -312,6 +314,29 @@ def kept_by_rule(noise, rows, *, together=False):
     return noise.laplace(whole([kept]), sensitivity=ONE, epsilon=ONE)
 
 
+def counted_by_rule(noise, rows, *, together=False):
+    """The same for a statistic that reads no column of the rule: rows are left out beforehand."""
+    cells = [row.split(", ") for row in rows]
+    frame = pl.DataFrame(
+        {
+            "age": [a for a, _ in cells],
+            "married": [b for _, b in cells],
+            "sick": ["no"] * len(rows),
+        },
+        schema=dict.fromkeys(("age", "married", "sick"), pl.String),
+    )
+    source = without_broken(open_source(frame, RULED), RULED)
+    kept = sum(batch.height for batch in source.batches(["sick"]))
+    if together and kept < len(rows):
+        kept = 0
+    return noise.laplace(whole([kept]), sensitivity=ONE, epsilon=ONE)
+
+
+def left_out_together(noise, rows):
+    """One row that breaks the rule takes all others with it, before anything is counted."""
+    return counted_by_rule(noise, rows, together=True)
+
+
 def dropped_together(noise, rows):
     """One row that breaks the rule takes all others with it."""
     return kept_by_rule(noise, rows, together=True)
@@ -348,6 +373,14 @@ COUNTING = (
         "privacy",
         broken=dropped_together,
         correct=kept_by_rule,
+        run=exactly(FAMILIES),
+    ),
+    bug(
+        "a row that breaks a rule spoils others, before columns are read",
+        "exact",
+        "privacy",
+        broken=left_out_together,
+        correct=counted_by_rule,
         run=exactly(FAMILIES),
     ),
     bug(

@@ -34,34 +34,39 @@ class Local(Engine):
         ),
     }
 
+    @property
+    def kept(self) -> Any:
+        """The source, without the rows that break a declared rule."""
+        from dpublish.counting.ruled import without_broken
+
+        return without_broken(self.source, self.schema)
+
     def read(self, dotted: str, asked: Statistic) -> Any:
         module, name = dotted.split(":")
         compute = getattr(import_module(f"dpublish.counting.{module}"), name)
-        return compute(asked, self.source, self.schema, key=self.key, progress=self.progress)
+        return compute(asked, self.kept, self.schema, key=self.key, progress=self.progress)
 
     def cells(self, domain: Domain) -> SparseCounts:
         from dpublish.counting.cells import count_cells
 
-        return count_cells(self.source, self.schema, domain, key=self.key, progress=self.progress)
+        return count_cells(self.kept, self.schema, domain, key=self.key, progress=self.progress)
 
     def tables(self, asked: ContingencyTables) -> TableCounts:
         from dpublish.counting.cells import count_in_tables
 
-        return count_in_tables(
-            asked, self.source, self.schema, key=self.key, progress=self.progress
-        )
+        return count_in_tables(asked, self.kept, self.schema, key=self.key, progress=self.progress)
 
     def rows(self, domain: Domain) -> list[CodeArray]:
         from dpublish.counting.cells import coded_rows
 
-        return coded_rows(self.source, self.schema, domain, key=self.key, progress=self.progress)
+        return coded_rows(self.kept, self.schema, domain, key=self.key, progress=self.progress)
 
     def transactions(self, asked: Transactions) -> Baskets:
         from dpublish.counting.transactions import compute
 
-        return compute(asked, self.source, self.schema, key=self.key, progress=self.progress)
+        return compute(asked, self.kept, self.schema, key=self.key, progress=self.progress)
 
     def points(self, asked: GridPoints) -> SparseCounts:
         from dpublish.counting.points import count_points
 
-        return count_points(asked, self.source, self.schema, key=self.key, progress=self.progress)
+        return count_points(asked, self.kept, self.schema, key=self.key, progress=self.progress)

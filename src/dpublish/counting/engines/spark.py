@@ -24,6 +24,7 @@ from dpublish.counting.cells import TableCounter, Threads
 from dpublish.counting.engines.base import Engine
 from dpublish.counting.engines.local import Local
 from dpublish.counting.points import count_codes, point_codes
+from dpublish.counting.ruled import rule_columns, without_broken
 from dpublish.counting.transactions import ItemCoder, basket_rows, tidy, whole_rows
 from dpublish.declare.domain import Domain
 from dpublish.declare.encode import CodeArray, Encoder, code_dtype
@@ -109,9 +110,14 @@ class Spark(Engine):
     def _job(self, asked: Statistic, names: Sequence[str]) -> _Job:
         return _Job(asked, self.schema, tuple(names), self.key)
 
+    def _read(self, names: Sequence[str]) -> list[str]:
+        """The columns that workers read: those of rules too."""
+        return list(dict.fromkeys([*names, *rule_columns(self.schema)]))
+
     def _kept(self, asked: Statistic, names: Sequence[str], schema: str) -> Any:
         """The frame of what workers make of the rows that are kept."""
         unit = self.schema.unit.column
+        names = self._read(names)
         job = self._job(asked, names)
         if unit is None:
             return run_on_workers(self.source.chosen(names), partial(_count, job), schema)
@@ -215,22 +221,23 @@ def _rows_said(
     """The units of the rows that no column drops, and what those rows say; units are null where
     none are asked for."""
     asked = job.asked
+    rows = without_broken(source, job.schema)
     if isinstance(asked, Transactions):
         coder = ItemCoder(job.schema)
-        for codes, lengths, units in whole_rows(asked, source, unit, coder):
+        for codes, lengths, units in whole_rows(asked, rows, unit, coder):
             found, filled = tidy(codes, lengths, coder.size, asked.max_items)
             yield _owners(units, filled), bytes_of(found.items.astype(np.uint64), found.offsets)
     elif isinstance(asked, GridPoints):
-        for frame in source.batches([*job.names, *([] if unit is None else [unit])]):
+        for frame in rows.batches([*job.names, *([] if unit is None else [unit])]):
             points, keep = point_codes(frame, asked)
             every = np.ones(frame.height, dtype=np.bool_) if keep is None else keep
             owner = None if unit is None else frame.get_column(unit)
             yield _owners(owner, every), _fixed_bytes(points.reshape(-1, 1))
     else:
         assert isinstance(asked, CellCounts | CodedRows | ContingencyTables)
-        for batch, units in source.coded(Encoder(asked.domain), unit):
-            rows = batch.codes[0].size
-            every = np.ones(rows, dtype=np.bool_) if batch.keep is None else batch.keep
+        for batch, units in rows.coded(Encoder(asked.domain), unit):
+            every = np.ones(batch.codes[0].size, dtype=np.bool_)
+            every = every if batch.keep is None else batch.keep
             yield _owners(units, every), _fixed_bytes(pack_codes(batch.kept(), asked.domain.shape))
 
 

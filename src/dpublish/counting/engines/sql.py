@@ -164,6 +164,8 @@ def why_read(statistic: Statistic, source: SqlRows, schema: Schema) -> str | Non
         return "that was asked for, or is faster since the database runs in this process"
     if schema.unit.column is not None:
         return "which rows of a unit are kept is chosen by a keyed hash"
+    if schema.rules:
+        return "rows that break a declared rule are left out, each by itself"
     if isinstance(statistic, GridPoints):
         return next(
             (
@@ -177,8 +179,6 @@ def why_read(statistic: Statistic, source: SqlRows, schema: Schema) -> str | Non
         return "rows are added up one by one, and groups have no order"
     if not isinstance(statistic, CellCounts | CodedRows | ContingencyTables | Tabulation):
         return "what is asked for is no count of codes"
-    if statistic.domain.rules:
-        return "rows that break a declared rule are left out by their codes"
     encoder = Encoder(statistic.domain)
     for place, name in enumerate(statistic.domain.names):
         reason = _unsaid(encoder.rule(place), source.types.get(name))

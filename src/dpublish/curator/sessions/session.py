@@ -273,6 +273,7 @@ def open_session(
     progress: Progress | None,
 ) -> OnlineSession:
     """Pay for a session and set it up; with a key that was paid before, find that session again."""
+    from dpublish.counting.ruled import require_rules
     from dpublish.curator.expressible import require_readable
     from dpublish.curator.gate import as_cost, make_noise, request_of, telling, unit_columns
     from dpublish.curator.store import prepare_folders, require_own
@@ -293,6 +294,7 @@ def open_session(
     domain = plan.settings.domain
     source.require([*unit_columns(schema), *domain.names], schema_name=schema.name)
     require_readable(None, source, schema, domain)
+    require_rules(source, schema)
     key = key if key is not None else secrets.token_hex(16)
     home = (
         Path(folder)

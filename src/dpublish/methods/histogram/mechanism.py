@@ -421,12 +421,11 @@ def total_is_public(schema: Schema, domain: Domain) -> bool:
         schema.neighbours == "replace-one"
         and schema.size is not None
         and schema.unit.column is None
+        and not schema.rules
     )
     return fixed and keeps_every_row(domain)
 
 
 def keeps_every_row(domain: Domain) -> bool:
-    """Whether no row can be left out by what a column declares, or by a rule."""
-    return not domain.rules and all(
-        axis.other or (axis.missing and axis.outside == "clip") for axis in domain.axes
-    )
+    """Whether no row can be left out by what a column declares."""
+    return all(axis.other or (axis.missing and axis.outside == "clip") for axis in domain.axes)

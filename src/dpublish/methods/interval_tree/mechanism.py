@@ -159,7 +159,9 @@ def missing_rule(schema: Schema, shape: TreeShape) -> Missing | None:
         return None
     if schema.neighbours != "replace-one":
         return "own"
-    alone = all(grid.missing and grid.outside == "clip" for grid in shape.grids)
+    alone = not schema.rules and all(
+        grid.missing and grid.outside == "clip" for grid in shape.grids
+    )
     return "rest" if alone and schema.unit.column is None else "among rest"
 
 

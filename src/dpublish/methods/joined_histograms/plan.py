@@ -162,6 +162,7 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
         schema.neighbours == "replace-one"
         and schema.size
         and schema.unit.column is None
+        and not schema.rules
         and keeps_every_row(domain)
     ):
         public_rows = schema.size
@@ -216,10 +217,7 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
             f"{float(settings.cell_deviations):g} times as many rows."
         )
     if domain.rules:
-        sentences.append(
-            "Rows that break a declared rule are left out, and what it makes impossible has no "
-            f"people: {'; '.join(rule.describe() for rule in domain.rules)}."
-        )
+        sentences.append("What a declared rule makes impossible has no people.")
     triples = len(declared_triples(settings))
     if triples and method.rounds != 0:
         sentences.append(
