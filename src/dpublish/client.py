@@ -81,11 +81,11 @@ class Office:
         found = self._json("POST", f"/api/releases/{_part(release)}/query", body)
         return _estimate(found["estimates"][0])
 
-    def sql(self, release: str, select: str, *, level: float | None = None) -> Any:
+    def sql(self, release: str, select: str, *, level: float | None = 0.95) -> Any:
         """A SELECT over the rows of a published release, as a polars frame."""
         import polars as pl
 
-        body = {"select": select, **({} if level is None else {"level": level})}
+        body = {"select": select, "level": level}
         found = self._json("POST", f"/api/releases/{_part(release)}/sql", body)
         return pl.DataFrame(found["rows"], schema=found["columns"], orient="row")
 

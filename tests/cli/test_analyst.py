@@ -186,14 +186,18 @@ def test_wrong_queries(released: Path, dpublish: Command, words: list[str], expe
 def test_sql(released: Path, dpublish: Command) -> None:
     text = "select city, count(*) as people from release group by city order by people desc"
     document = dpublish("sql", "shop.dpr", text, "--json").document
-    assert document["columns"] == ["city", "people"]
+    assert document["columns"] == ["city", "people", "people_low", "people_high"]
+    assert document["level"] == 0.95
     assert document["rows"][0][0] == "Bern"
     assert "Bern" in dpublish("sql", "shop.dpr", text).out
     assert "more rows" in dpublish("sql", "shop.dpr", text, "--rows", "1").out
     limits = dpublish("sql", "shop.dpr", text, "--level", "0.9", "--json").document
     assert limits["level"] == 0.9
     assert [name for name in limits["columns"] if name.endswith(("_low", "_high"))]
-    assert dpublish("sql", "shop.dpr", "select 1 as one from release", "--level", "0.9").code == 2
+    extreme = "select min(city) as m from release"
+    assert "m: no limits" in dpublish("sql", "shop.dpr", extreme).err
+    assert "m_note" not in dpublish("sql", "shop.dpr", extreme).out
+    assert "m: no limits" in dpublish("sql", "shop.dpr", extreme, "--json").document["notes"][0]
     assert dpublish("sql", "shop.dpr", text, "--level", "9").code == 2
     assert dpublish("sql", "shop.dpr", "drop table release").code == 2
     assert dpublish("sql", "shop.dpr", "select nonsense from release").code == 2

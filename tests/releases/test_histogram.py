@@ -90,7 +90,9 @@ def test_an_empty_release_answers() -> None:
     release = HistogramRelease(manifest(people()), {"cells": cells_frame(np.zeros(0), np.zeros(0))})
     got = release.estimate("income")
     assert 0 <= got.low <= got.value <= got.high <= 10_000
-    assert release.sql("select count(*) as n from release")["n"].to_list() in ([0], [None])
+    line = release.sql("select count(*) as n from release").row(0, named=True)
+    every = release.estimate("true")
+    assert (line["n"], line["n_low"], line["n_high"]) == (every.value, every.low, every.high)
     assert release.to_frame().height == 0
     assert release.sample(0).height == 0
     with pytest.raises(QueryError, match="nothing to draw"):

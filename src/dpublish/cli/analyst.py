@@ -195,33 +195,32 @@ def sql(
     release: ReleaseFile,
     text: Annotated[str, typer.Argument(metavar="SELECT", help="SQL over the table 'release'.")],
     level: Annotated[
-        float | None,
+        float,
         typer.Option(
             "--level",
             metavar="SHARE",
             min=0.5,
             max=0.9999,
-            help="Add limits to counts, sums and averages, sure to this degree.",
+            help="How sure the limits of counts, sums and averages are.",
         ),
-    ] = None,
+    ] = 0.95,
     rows: ShownRows = 50,
     json: Json = False,
 ) -> None:
-    """Run SQL over the table 'release'. Counts, sums and averages are weighted; with --level, they
-    have limits beside them, and a note that says what those rest on.
-
-    Limits are for queries straight from the release, of kinds whose 'query' gives counts.
+    """Run SQL over the table 'release'. Counts, sums and averages are the estimates of the release,
+    with limits beside them and a note that says what those rest on, or why there are none.
     """
     from dpublish.cli import screen
-    from dpublish.requests.analyst import Sql
+    from dpublish.requests.analyst import Sql, note_columns
 
     found = Sql(release=release, select=text, level=level).run()
     if json:
         screen.write_json(found.to_json())
         return
-    screen.frame_grid(found.frame, most=rows)
-    if found.note is not None:
-        screen.note(found.note)
+    # notes are the same on most lines: they stand beneath
+    screen.frame_grid(found.frame.drop(*note_columns(found.frame)), most=rows)
+    for line in (*([found.note] if found.note else []), *found.notes):
+        screen.note(line)
 
 
 def export(

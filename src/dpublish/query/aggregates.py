@@ -51,6 +51,11 @@ class CellSums(Protocol):
 
     def value(self, amounts: Floats) -> float: ...
 
+    def sure(self, amounts: Floats) -> float:
+        """What the sum would not be below if there were no noise: less than its value where cells
+        were counted in parts, and a part says nothing of where in it its rows are."""
+        ...
+
     def low(self, amounts: Floats, alpha: float) -> float:
         """What the sum over the true counts is not below, but for alpha."""
         ...
@@ -212,8 +217,8 @@ class Table:
         value = self.mean_value()
         high = _last(above, value, most)
         low = -_last(lambda mean: below(-mean), -value, -least)
-        sure_high = _last(lambda mean: sums.value(self.amounts(mean, top=True)), value, most)
-        sure_low = -_last(lambda mean: -sums.value(self.amounts(-mean, top=False)), -value, -least)
+        sure_high = _last(lambda mean: -sums.sure(-self.amounts(mean, top=True)), value, most)
+        sure_low = -_last(lambda mean: -sums.sure(self.amounts(-mean, top=False)), -value, -least)
         return Found(value, low, high, sure_low, sure_high)
 
     def sum(self, alpha: float) -> Found:
@@ -222,7 +227,7 @@ class Table:
         low, high = self.sums.low(bottom, alpha / 2), -self.sums.low(-top, alpha / 2)
         least, most = self.bounds
         low, high = (max(low, 0.0) if least >= 0 else low), (min(high, 0.0) if most <= 0 else high)
-        sure = (self.sums.value(bottom), self.sums.value(top))
+        sure = (self.sums.sure(bottom), -self.sums.sure(-top))
         return Found(float((self.weights * self.middle).sum()), low, max(low, high), *sure)
 
     def mean_value(self) -> float:
@@ -418,10 +423,12 @@ def _bins(axis: Axis) -> tuple[Floats, Floats]:
 
 def _kept_bins(kept: Sequence[bool], value: float, numbers: Numbers) -> Found:
     codes = np.flatnonzero(kept)
+    ends = numbers.high[~np.isnan(numbers.high)]
+    own = min(int(np.searchsorted(ends, value)), ends.size - 1)
     if not codes.size:  # noise has put the two ends apart: the bin of the estimate is left
-        ends = numbers.high[~np.isnan(numbers.high)]
-        codes = np.array([min(int(np.searchsorted(ends, value)), ends.size - 1)])
-    return Found(value, float(numbers.low[codes[0]]), float(numbers.high[codes[-1]]))
+        codes = np.array([own])
+    low, high = float(numbers.low[codes[0]]), float(numbers.high[codes[-1]])
+    return Found(value, low, high, float(numbers.low[own]), float(numbers.high[own]))
 
 
 def _quantile_value(table: Table, place: int, domain: Domain, share: float) -> float:

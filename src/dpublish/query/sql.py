@@ -5,7 +5,8 @@ becomes the sum of the weights, avg(x) the weighted mean, ...) and run by polars
 holds nothing but the release. A bin stands for its midpoint. Levels of ordinal columns follow the
 order of the schema (`level_order`). '(other)' of a number, a date or a truth has no value, so it is
 null there; a column x_other tells it from a missing one, and `x is null` means missing only.
-Results carry no error bars, unless a level is given: `sql_limits` adds limits to counts then.
+Sums of weights are not yet what a release says: `sql_limits` puts its estimates in their place, and
+limits beside them.
 
 The same query of the same release gives the same lines in the same order: groups settle what ORDER
 BY leaves open. Sums of weights that are not whole may differ in their last digits, since the engine
@@ -15,7 +16,7 @@ adds them up in parts, in no fixed order.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -26,99 +27,9 @@ from dpublish.errors import QueryError, did_you_mean
 from dpublish.query.constants import Tree, bare, shown
 from dpublish.query.level_order import Order, Orders, keep_orders, order_of, with_orders
 from dpublish.query.predicate import MAX_DEPTH, parse_select
+from dpublish.query.sql_groups import AGGREGATES, Grouped, named_column, split
+from dpublish.query.sql_words import CLAUSES, PATTERN_LIMIT, PLAIN, REASONS, require_shallow
 from dpublish.releases.frames import free_name, other_names
-
-_CLAUSES = {
-    "with",
-    "with_",
-    "expressions",
-    "from",
-    "from_",
-    "where",
-    "group",
-    "having",
-    "order",
-    "limit",
-    "offset",
-    "distinct",
-}
-_AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
-_PLAIN = (
-    *(
-        exp.Column,
-        exp.Identifier,
-        exp.Literal,
-        exp.Alias,
-        exp.Paren,
-        exp.Null,
-        exp.Boolean,
-        exp.Star,
-    ),
-    *(
-        exp.And,
-        exp.Or,
-        exp.Not,
-        exp.EQ,
-        exp.NEQ,
-        exp.LT,
-        exp.LTE,
-        exp.GT,
-        exp.GTE,
-        exp.In,
-        exp.Between,
-        exp.Is,
-    ),
-    *(
-        exp.Add,
-        exp.Sub,
-        exp.Mul,
-        exp.Div,
-        exp.Mod,
-        exp.Neg,
-        exp.Case,
-        exp.If,
-        exp.Cast,
-        exp.DataType,
-    ),
-    *(
-        exp.Round,
-        exp.Abs,
-        exp.Floor,
-        exp.Ceil,
-        exp.Lower,
-        exp.Upper,
-        exp.Length,
-        exp.Coalesce,
-        exp.Nullif,
-        exp.Like,
-    ),
-    *(
-        exp.ILike,
-        exp.Extract,
-        exp.Var,
-        exp.Ordered,
-        exp.Group,
-        exp.Order,
-        exp.Where,
-        exp.Having,
-        exp.Limit,
-        exp.Offset,
-    ),
-    *_AGGREGATES,
-)
-_REASONS: Mapping[Any, str] = {
-    exp.Window: "Window functions number single rows, which a release does not have.",
-    exp.Join: "Joins are not possible: there is one table, release.",
-    exp.Distinct: "count(distinct ...) would count noise: a release may lack values that occur, "
-    "and hold others that do not.",
-    exp.Filter: "FILTER is not supported; use sum(case when ... then 1 else 0 end) or a where "
-    "clause.",
-    exp.Subquery: "A subquery may stand after FROM only.",
-    exp.Select: "A subquery may stand after FROM only.",
-}
-_PATTERN_LIMIT = 200
-_LEVEL_LIMIT = 500
-_SELECT_LIMIT = 100
 
 
 @dataclass(frozen=True)
@@ -132,6 +43,28 @@ class _Shape:
     others: Mapping[str, str | None] = field(default_factory=dict)
     """For columns whose '(other)' is null: the column that says where, None when a subquery left it
     out."""
+    derived: frozenset[str] = frozenset()
+    """Columns that were made of aggregates."""
+    release: bool = False
+    """Whether it is the table of the release itself."""
+
+
+Ask = Callable[[Grouped, pl.DataFrame], pl.DataFrame]
+"""Puts estimates in the place of sums of weights, in a table of one line per group."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The result of a SELECT. Where it was grouped and straight from the release: what was asked,
+    the table of lines, and (unless it was distinct) of which line each of the result is; `again`
+    runs the rest of the query over other lines."""
+
+    frame: pl.DataFrame
+    derived: frozenset[str]
+    asked: Grouped | None = None
+    lines: pl.DataFrame | None = None
+    places: Sequence[int] | None = None
+    again: Callable[[pl.DataFrame], Ran] | None = None
 
 
 def run_sql(
@@ -142,6 +75,17 @@ def run_sql(
 
     Columns named by `other_names` that the frame holds may be asked for too.
     """
+    return run_asked(query, frame, columns, axes, None).frame
+
+
+def run_asked(
+    query: str,
+    frame: pl.DataFrame,
+    columns: tuple[str, ...],
+    axes: Sequence[Axis],
+    ask: Ask | None,
+) -> Ran:
+    """The same with `ask` between sums of weights and what is made of them."""
     # a public row may have a column of that name, which is no flag of ours
     beyond = set(frame.columns[:-1]).difference(columns)
     others = {name: flag for name, flag in other_names(axes).items() if flag in beyond}
@@ -155,66 +99,74 @@ def run_sql(
                 "Only a SELECT can be run, for example: select income, count(*) from release "
                 "group by income."
             )
-        _require_shallow(tree)
-        shape = _Rewriter(weight).select(
-            tree, {"release": _Shape(columns, True, orders, others)}, depth=0, outermost=True
-        )
+        require_shallow(tree)
+        rewriter = _Rewriter(weight, {"release": table}, ask)
+        base = _Shape(columns, True, orders, others, release=True)
+        shape = rewriter.select(tree, {"release": base}, depth=0, outermost=True)
         text = str(tree.sql(dialect="postgres", identify=True))
     except RecursionError:
         raise QueryError("The query is nested too deeply.") from None
-    try:
-        result = pl.SQLContext({"release": table}).execute(text, eager=True)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # a panic of the engine is not an Exception
-        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise QueryError(f"The query cannot be run: {reason.replace(weight, 'weight')}") from None
+    return _ran(text, rewriter, shape)
+
+
+def _ran(text: str, rewriter: _Rewriter, shape: _Shape) -> Ran:
+    weight, shown_lines = rewriter.weight, rewriter.shown
     # constants such as 1.0 make exact decimals with few places, which surprises more than it helps
-    result = result.with_columns(
+    result = rewriter.run(text).with_columns(
         pl.col(pl.Decimal).cast(pl.Float64), pl.col(pl.Enum).cast(pl.String)
     )
-    return (
-        result.rename({weight: free_name("weight", shape.columns)})
-        if weight in result.columns
-        else result
-    )
+    if weight in result.columns:
+        result = result.rename({weight: free_name("weight", shape.columns)})
+    if shown_lines is None:
+        return Ran(result, shape.derived)
+    name, asked = shown_lines
+    places = result[asked.line].to_list() if asked.line in result.columns else None
 
+    def again(lines: pl.DataFrame) -> Ran:
+        rewriter.tables[name] = lines
+        return _ran(text, rewriter, shape)
 
-def _require_shallow(tree: Tree) -> None:
-    """Refuse what the engine would take minutes for, or end the process over: it goes into its
-    trees by recursion, and a run of `or` or `+` is one inside the other there, and so are the
-    branches of a case and the parts of WITH."""
-    selects, stack = 0, [(tree, 1)]
-    while stack:
-        node, level = stack.pop()
-        selects += isinstance(node, exp.Select)
-        level += len(node.args["ifs"]) if isinstance(node, exp.Case) else 0
-        if level > _LEVEL_LIMIT:
-            raise QueryError(
-                f"The query has an expression of more than {_LEVEL_LIMIT} steps, one inside the "
-                f"other. Shorten it; many values "
-                "of one column are listed as: x in (1, 2, ...)."
-            )
-        stack += [(part, level + 1) for part in node.iter_expressions()]
-    if selects > _SELECT_LIMIT:
-        raise QueryError(f"The query has {selects} SELECTs; at most {_SELECT_LIMIT} are run.")
+    lines = rewriter.tables[name]
+    return Ran(result.drop(asked.line, strict=False), shape.derived, asked, lines, places, again)
 
 
 class _Rewriter:
-    def __init__(self, weight: str) -> None:
-        self.weight = weight
+    def __init__(
+        self, weight: str, tables: dict[str, pl.DataFrame], ask: Ask | None = None
+    ) -> None:
+        self.weight, self.tables, self.ask = weight, tables, ask
+        self.shown: tuple[str, Grouped] | None = None
+        """The lines that the outermost SELECT shows, and what it asks."""
+
+    def run(self, text: str) -> pl.DataFrame:
+        try:
+            return pl.SQLContext(self.tables).execute(text, eager=True)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic of the engine is not an Exception
+            reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+            raise QueryError(
+                f"The query cannot be run: {reason.replace(self.weight, 'weight')}"
+            ) from None
 
     def select(
-        self, tree: Tree, known: Mapping[str, _Shape], *, depth: int, outermost: bool
+        self,
+        tree: Tree,
+        known: Mapping[str, _Shape],
+        *,
+        depth: int,
+        outermost: bool,
+        plainly: bool = False,
     ) -> _Shape:
-        """Check and rewrite one SELECT in place; say what it yields."""
+        """Check and rewrite one SELECT in place; say what it yields. `plainly` leaves the sums of
+        weights as they are."""
         if depth > MAX_DEPTH // 10:
             raise QueryError("Subqueries are nested too deeply.")
         for clause, value in tree.args.items():
-            if value and clause not in _CLAUSES:
+            if value and clause not in CLAUSES:
                 kind = type(value[0] if isinstance(value, list) else value)
                 raise QueryError(
-                    _REASONS.get(
+                    REASONS.get(
                         kind,
                         f"'{clause.replace('_', ' ')}' is not supported in a query over a release.",
                     )
@@ -234,10 +186,21 @@ class _Rewriter:
                     tree.args[clause], (*source.columns, *(() if clause == "where" else named))
                 )
         grouped = bool(tree.args.get("group") or tree.args.get("having"))
-        grouped = grouped or any(part.find(*_AGGREGATES) for part in parts)
+        grouped = grouped or any(part.find(*AGGREGATES) for part in parts)
         where = tree.args.get("where")
-        if where is not None and where.find(*_AGGREGATES):
+        if where is not None and where.find(*AGGREGATES):
             raise QueryError("An aggregate cannot stand in WHERE. Use HAVING.")
+        distinct = bool(tree.args.get("distinct"))
+        asked = None
+        if source.release and grouped and self.ask is not None and not plainly:
+            asked, source = self._lines(tree, named, source, depth, self.ask)
+            grouped, named = False, self._names(tree)
+        derived = {
+            name
+            for name, item in named.items()
+            if item.find(*AGGREGATES)
+            or any(one.name in source.derived for one in item.find_all(exp.Column))
+        }
         shown_orders, shown_others = (
             self._keep_orders(tree, source, named),
             _handed_on(named, source),
@@ -246,7 +209,6 @@ class _Rewriter:
             _missing_only(part, source)
         if source.weighted and grouped:
             self._weigh(tree)
-        distinct = bool(tree.args.get("distinct"))
         if distinct and tree.args["distinct"].args.get("on"):
             raise QueryError("'distinct on' is not supported in a query over a release.")
         weighted = source.weighted and not grouped and not distinct
@@ -256,10 +218,34 @@ class _Rewriter:
                     "LIMIT inside a subquery would cut weighted rows at random. Use it at the end "
                     "of the query."
                 )
-            tree.args["expressions"].append(_column(self.weight))
+            tree.args["expressions"].append(named_column(self.weight))
         if outermost:
-            _settle_order(tree, [_column(name) for name in named] if distinct else _groups(tree))
-        return _Shape(tuple(named), weighted, shown_orders, shown_others)
+            by = _groups(tree) if asked is None else [named_column(name) for name in asked.groups]
+            _settle_order(tree, [named_column(name) for name in named] if distinct else by)
+            if asked is not None and not distinct:
+                tree.args["expressions"].append(named_column(asked.line))
+        return _Shape(tuple(named), weighted, shown_orders, shown_others, frozenset(derived))
+
+    def _lines(
+        self, tree: Tree, named: Mapping[str, Tree], source: _Shape, depth: int, ask: Ask
+    ) -> tuple[Grouped, _Shape]:
+        """Work out the lines of a grouped SELECT from the release, and let it read them."""
+        asked = split(tree, named, source.columns)
+        shape = self.select(
+            asked.inner, {"release": source}, depth=depth + 1, outermost=False, plainly=True
+        )
+        lines = self.run(str(asked.inner.sql(dialect="postgres", identify=True)))
+        lines = ask(asked, lines).with_row_index(asked.line)
+        name = free_name(f"lines{len(self.tables)}", tuple(self.tables))
+        self.tables[name] = lines
+        if depth == 0:
+            self.shown = (name, asked)
+        clause = tree.args.get("from") or tree.args.get("from_")
+        clause.set("this", exp.Table(this=exp.to_identifier(name)))
+        derived = frozenset(asked.aggregates)
+        return asked, replace(
+            shape, columns=(*shape.columns, asked.line), release=False, derived=derived
+        )
 
     def _with(self, tree: Tree, known: dict[str, _Shape], depth: int) -> dict[str, _Shape]:
         clause = tree.args.get("with") or tree.args.get("with_")
@@ -310,7 +296,7 @@ class _Rewriter:
             if value and key not in allowed:
                 kind = type(value[0] if isinstance(value, list) else value)
                 raise QueryError(
-                    _REASONS.get(kind, f"'{key.replace('_', ' ')}' is not supported after FROM.")
+                    REASONS.get(kind, f"'{key.replace('_', ' ')}' is not supported after FROM.")
                 )
 
     def _parts(self, tree: Tree) -> list[Tree]:
@@ -323,19 +309,19 @@ class _Rewriter:
 
     def _check(self, part: Tree) -> None:
         for node in part.walk():
-            if type(node) not in _PLAIN:
+            if type(node) not in PLAIN:
                 default = f"'{shown(node)}' is not supported in a query over a release."
-                raise QueryError(_REASONS.get(type(node), default))
-            if isinstance(node, _AGGREGATES):
-                if any(inner is not node for inner in node.find_all(*_AGGREGATES)):
+                raise QueryError(REASONS.get(type(node), default))
+            if isinstance(node, AGGREGATES):
+                if any(inner is not node for inner in node.find_all(*AGGREGATES)):
                     raise QueryError(f"'{shown(node)}' has an aggregate inside an aggregate.")
                 if node.args.get("expressions"):
                     raise QueryError(f"'{shown(node)}' must have one argument.")
             if (
                 isinstance(node, exp.Like | exp.ILike)
-                and len(str(node.expression.this)) > _PATTERN_LIMIT
+                and len(str(node.expression.this)) > PATTERN_LIMIT
             ):
-                raise QueryError(f"A pattern may have at most {_PATTERN_LIMIT} characters.")
+                raise QueryError(f"A pattern may have at most {PATTERN_LIMIT} characters.")
             if isinstance(node, exp.Group) and any(
                 value for key, value in node.args.items() if key != "expressions"
             ):
@@ -353,7 +339,7 @@ class _Rewriter:
             if isinstance(star, exp.Star):
                 if any(star.args.values()):
                     raise QueryError("'*' takes no except or replace here.")
-                expanded += [_column(name) for name in source.columns]
+                expanded += [named_column(name) for name in source.columns]
             else:
                 expanded.append(item)
         tree.set("expressions", expanded)
@@ -419,20 +405,20 @@ class _Rewriter:
                 node.replace(rules[type(node)](node))
 
     def _times(self, value: Tree) -> Tree:
-        return exp.Mul(this=exp.Paren(this=value.copy()), expression=_column(self.weight))
+        return exp.Mul(this=exp.Paren(this=value.copy()), expression=named_column(self.weight))
 
     def _present(self, value: Tree) -> Tree:
         """The summed weight of the rows where `value` is not null."""
         known = exp.Not(this=exp.Is(this=exp.Paren(this=value.copy()), expression=exp.Null()))
         case = exp.Case(
-            ifs=[exp.If(this=known, true=_column(self.weight))], default=exp.Literal.number(0)
+            ifs=[exp.If(this=known, true=named_column(self.weight))], default=exp.Literal.number(0)
         )
         return exp.Sum(this=case)
 
     def _count(self, node: Tree) -> Tree:
         counted = node.this
         if counted is None or isinstance(counted, exp.Star | exp.Literal):
-            return _or_zero(exp.Sum(this=_column(self.weight)))
+            return _or_zero(exp.Sum(this=named_column(self.weight)))
         return _or_zero(self._present(counted))
 
     def _mean(self, node: Tree) -> Tree:
@@ -453,10 +439,6 @@ def output_name(item: Tree) -> str:
         else ""
     )
     return str(name) or shown(item).lower()
-
-
-def _column(name: str) -> Tree:
-    return exp.Column(this=exp.to_identifier(name, quoted=True))
 
 
 def _or_zero(total: Tree) -> Tree:
@@ -515,8 +497,10 @@ def _missing_only(part: Tree, source: _Shape) -> None:
                 "let it select the column that does (its name ends in _other) too."
             )
         if node.args.get("negate"):  # "is not null"; older parsers write it as a Not around
-            node.replace(exp.Paren(this=exp.Or(this=node.copy(), expression=_column(flag))))
+            node.replace(exp.Paren(this=exp.Or(this=node.copy(), expression=named_column(flag))))
         else:
             node.replace(
-                exp.Paren(this=exp.And(this=node.copy(), expression=exp.Not(this=_column(flag))))
+                exp.Paren(
+                    this=exp.And(this=node.copy(), expression=exp.Not(this=named_column(flag)))
+                )
             )

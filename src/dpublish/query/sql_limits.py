@@ -1,15 +1,16 @@
-"""Limits beside the aggregates of a SELECT: what the release's own estimates say of the rows that
-each line of the result stands for.
+"""What a release says of a SELECT: its own estimates where sums of weights stood, with limits and
+notes beside them.
 
-Counts have `_low` and `_high`; sums, means and what is computed from them also a `_note`, which
-says what the limits rest on or why there are none.
+Every aggregate NAME is followed by NAME_low and NAME_high, and by NAME_note, which says what the
+limits rest on or why there are none. Plain counts have a note only where there is something to say.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,123 +21,187 @@ from dpublish.declare.columns import OTHER
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
 from dpublish.estimate import Estimate, check_level
-from dpublish.query.aggregates import Chosen, chosen_by
+from dpublish.query.aggregates import Chosen, both, chosen_by
 from dpublish.query.constants import Tree, bare, shown
 from dpublish.query.expressions import expression_chosen, expression_keys
-from dpublish.query.predicate import And, Constant, Leaf, Node, parse_predicate, parse_select
-from dpublish.query.sql import output_name
+from dpublish.query.predicate import Constant, Leaf, Node, parse_predicate
+from dpublish.query.sql import Ran, run_asked
+from dpublish.query.sql_groups import AGGREGATES, Grouped, spelled
 from dpublish.releases.frames import column_values, free_name, other_names
 
 MAX_LINES = 2_000
 """Lines of a result with limits: each is a question of its own."""
-_AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
+LEVEL = 0.95
+COUNTED = "counted: the interval covers the noise"
 _EXTREMES = (
     "no limits: the least and the greatest value of the release's table, where noise may have put "
     "or taken one"
 )
 _UNKNOWN = "no limits are worked out for this expression; ask for its aggregates one by one"
+_APART = (
+    "no limits: made from the lines of a subquery. Ask for aggregates straight from release for "
+    "limits"
+)
+_WEIGHTS = "The number adds up the weights of the release"
+_MANY = f"no limits: there are more than {MAX_LINES:,} lines. Add a LIMIT"
+_DISTINCT = "no limits: lines that look the same are shown once. Leave out DISTINCT"
 Where = Node | Chosen
+Limits = tuple[float | None, float | None, str]
 
 
-class Asked(Protocol):
-    """A release that gives estimates of rows that were read already."""
+class Says(Protocol):
+    """A release that gives estimates of the rows that a line of a result stands for. What it takes
+    for rows is its own affair; a QueryError says why it has no answer."""
 
-    @property
-    def domain(self) -> Domain: ...
+    def rows(self, asked: Grouped, lines: pl.DataFrame) -> Sequence[Any]:
+        """The rows of every line."""
+        ...
 
-    def count_of(self, where: Where, level: float) -> Estimate: ...
+    def count(self, rows: Any, level: float) -> Estimate: ...
 
-    def aggregate_of(self, kind: str, tree: Tree, where: Where, level: float) -> Estimate: ...
+    def known(self, tree: Tree, rows: Any) -> Any:
+        """Of some rows, those for which an expression has a value."""
+        ...
 
-
-@dataclass(frozen=True)
-class _Group:
-    """What a SELECT groups by: for every value that a line can show, the cells of its rows."""
-
-    place: int | None
-    """The column, where it is one; codes of a column and of its flag are looked for together."""
-    codes: dict[Any, set[int]]
-    keys: dict[Any, Chosen]
+    def aggregate(self, kind: str, tree: Tree, rows: Any, level: float) -> Estimate: ...
 
 
-@dataclass(frozen=True)
-class _Question:
-    """What a SELECT asks: its condition, what it groups by, and its aggregates, by their names in
-    the result."""
+def answer_sql(
+    says: Says,
+    query: str,
+    frame: pl.DataFrame,
+    columns: tuple[str, ...],
+    axes: Sequence[Axis],
+    level: float | None,
+) -> pl.DataFrame:
+    """Answer a SELECT over `frame` (see `run_sql`) with what the release says; without a level, the
+    numbers alone."""
+    answers = _Answers(says, LEVEL if level is None else check_level(level))
+    ran = run_asked(query, frame, columns, axes, answers.ask)
+    if ran.lines is not None and ran.lines.height > MAX_LINES:
+        ran = answers.shown_lines(ran)
+    return ran.frame if level is None else answers.with_limits(ran)
 
-    where: Where | None
-    groups: dict[str, _Group]
-    items: dict[str, Tree]
 
+class _Answers:
+    """The estimates of one query."""
 
-def with_limits(release: Asked, query: str, result: pl.DataFrame, level: float) -> pl.DataFrame:
-    """The result with more columns after every aggregate NAME: NAME_low and NAME_high, which hold
-    with probability `level`, and unless it is a count NAME_note."""
-    check_level(level)
-    domain = release.domain
-    question = _question(query, domain)
-    if result.height > MAX_LINES:
-        raise QueryError(
-            f"The result has {result.height:,} lines; limits are given for at most {MAX_LINES:,}. "
-            f"Add a LIMIT."
-        )
-    lines = (
-        result.select(list(question.groups)).iter_rows()
-        if question.groups
-        else [()] * result.height
-    )
-    rows = [_rows(question, domain, line) for line in lines]
-    columns: list[pl.Series] = []
-    for name in result.columns:
-        if name not in question.items:
-            columns.append(result[name])
-            continue
-        tree = question.items[name]
-        found = [_limits(release, tree, where, level) for where in rows]
-        low, high, notes = (
-            [first for first, _, _ in found],
-            [last for _, last, _ in found],
-            [note for _, _, note in found],
-        )
-        columns.append(_within(result[name], low, high))
-        taken = (*result.columns, *(one.name for one in columns))
-        columns.append(pl.Series(free_name(f"{name}_low", taken), low, dtype=pl.Float64))
-        columns.append(pl.Series(free_name(f"{name}_high", taken), high, dtype=pl.Float64))
-        if not _counts_rows(tree):
+    def __init__(self, says: Says, level: float) -> None:
+        self.says, self.level = says, level
+        self._found: dict[tuple[str, int, float], Estimate] = {}
+        self._rows: Sequence[Any] | None = None
+        self._problem = ""
+
+    def ask(self, asked: Grouped, lines: pl.DataFrame) -> pl.DataFrame:
+        """The lines with estimates instead of sums of weights, where there are any."""
+        self._found, self._rows, self._problem = {}, None, ""
+        if lines.height > MAX_LINES:
+            self._problem = f"{_MANY}. {_WEIGHTS}"
+            return lines
+        try:
+            self._rows = self.says.rows(asked, lines)
+        except QueryError as error:
+            self._problem = f"no limits: {str(error).rstrip('.')}. {_WEIGHTS}"
+            return lines
+        made = []
+        for name, tree in asked.aggregates.items():
+            if isinstance(tree, exp.Min | exp.Max):
+                continue
+            try:
+                values = [self.one(tree, place, self.level).value for place in range(lines.height)]
+            except QueryError:
+                continue
+            made.append(pl.Series(name, values, dtype=pl.Float64))
+        return lines.with_columns(made)
+
+    def one(self, tree: Tree, place: int, level: float) -> Estimate:
+        """One aggregate of one line."""
+        assert self._rows is not None
+        key = (spelled(tree), place, level)
+        if key not in self._found:
+            self._found[key] = self._asked(tree, self._rows[place], level)
+        return self._found[key]
+
+    def _asked(self, tree: Tree, rows: Any, level: float) -> Estimate:
+        if isinstance(tree, exp.Count):
+            counted = rows if counts_rows(tree) else self.says.known(tree.this, rows)
+            return self.says.count(counted, level)
+        if isinstance(bare(tree.this), exp.Literal) and not bare(tree.this).is_string:
+            return self._of_constant(tree, float(bare(tree.this).this), rows, level)
+        kind = "sum" if isinstance(tree, exp.Sum) else "mean"
+        return self.says.aggregate(kind, tree.this, rows, level)
+
+    def _of_constant(self, tree: Tree, number: float, rows: Any, level: float) -> Estimate:
+        one = self.says.count(rows, level)
+        if isinstance(tree, exp.Avg):
+            return replace(one, value=number, low=number, high=number, measure="mean")
+        value, low, high = (number * end for end in (one.value, one.low, one.high))
+        return replace(one, value=value, low=low, high=high, measure="sum")
+
+    def shown_lines(self, ran: Ran) -> Ran:
+        """Of too many lines, estimates for those that the query shows: they were chosen by sums of
+        weights."""
+        few = ran.places is not None and len(ran.places) <= MAX_LINES
+        if not few or ran.asked is None or ran.lines is None or ran.again is None:
+            return ran
+        places = sorted(ran.places or ())
+        kept = ran.lines[places].drop(ran.asked.line)
+        return ran.again(self.ask(ran.asked, kept).with_row_index(ran.asked.line))
+
+    def with_limits(self, ran: Ran) -> pl.DataFrame:
+        columns: list[pl.Series] = []
+        for name in ran.frame.columns:
+            values = ran.frame[name]
+            taken = (*ran.frame.columns, *(one.name for one in columns))
             note = free_name(f"{name}_note", taken)
-            columns.append(pl.Series(note, notes, dtype=pl.String))
-    return pl.DataFrame(columns)
+            if name not in ran.derived:
+                columns.append(values)
+                continue
+            if ran.asked is None or name not in ran.asked.items:
+                columns += [values, pl.Series(note, [_APART] * len(values), dtype=pl.String)]
+                continue
+            tree = ran.asked.items[name]
+            found = [self._limits(tree, place) for place in self._places(ran)]
+            low, high = [one[0] for one in found], [one[1] for one in found]
+            notes = [one[2] for one in found]
+            columns.append(_within(values, low, high))
+            columns.append(pl.Series(free_name(f"{name}_low", taken), low, dtype=pl.Float64))
+            columns.append(pl.Series(free_name(f"{name}_high", taken), high, dtype=pl.Float64))
+            plain = counts_rows(tree) and all(not one or one.startswith(COUNTED) for one in notes)
+            if not plain:
+                columns.append(pl.Series(note, notes, dtype=pl.String))
+        return pl.DataFrame(columns)
 
+    def _places(self, ran: Ran) -> Sequence[int | None]:
+        return [None] * ran.frame.height if ran.places is None else ran.places
 
-def aggregates_of(query: str, domain: Domain) -> dict[str, tuple[Tree, frozenset[int]]] | None:
-    """The sums and means of a query by name, each with the columns that it rests on; None for a
-    query that limits cannot be given for."""
-    try:
-        question = _question(query, domain)
-    except QueryError:
-        return None
-    from dpublish.query.expressions import places_in
-    from dpublish.query.predicate import columns_of
+    def _limits(self, tree: Tree, place: int | None) -> Limits:
+        """Limits of one aggregate, or of what is computed from several, and what they rest on."""
+        parts = [tree] if isinstance(tree, AGGREGATES) else list(tree.find_all(*AGGREGATES))
+        if any(isinstance(part, exp.Min | exp.Max) for part in parts):
+            return None, None, _EXTREMES
+        if place is None or self._rows is None:
+            return None, None, self._problem or _DISTINCT
+        each = 1 - (1 - self.level) / max(1, len(parts))
+        notes: dict[str, None] = {}
 
-    shared: set[int] = set()
-    if question.where is not None:
-        where = question.where
-        shared |= {*(where.places if isinstance(where, Chosen) else columns_of(where))}
-    for group in question.groups.values():
-        shared |= {group.place} if group.place is not None else set()
-        shared |= {place for one in group.keys.values() for place in one.places}
-    return {
-        name: (tree, frozenset({*shared, *places_in(tree, domain)}))
-        for name, tree in question.items.items()
-        if not _counts_rows(tree)
-    }
+        def of(part: Tree) -> tuple[float, float]:
+            one = self.one(part, place, each)
+            notes.update({one.note: None} if one.note else {})
+            return one.low, one.high
+
+        try:
+            low, high = _range(tree, of)
+        except QueryError as error:
+            return None, None, f"no limits: {str(error).rstrip('.')}. {_WEIGHTS}"
+        return low, high, "; ".join(notes)
 
 
 def _within(
     values: pl.Series, low: Sequence[float | None], high: Sequence[float | None]
 ) -> pl.Series:
-    """Values between their limits, as estimates are: SQL adds up weights, which know neither the
-    public number of rows nor that counts are not negative, and takes a cut bin by its middle."""
+    """Values between their limits: what is computed from several estimates may lie beside those
+    of the whole, by their last digits or because it takes a cut bin by its middle."""
     if not values.dtype.is_numeric():
         return values
     inside = [
@@ -148,39 +213,10 @@ def _within(
     return pl.Series(values.name, inside, dtype=kind, strict=False)
 
 
-def _limits(
-    release: Asked, tree: Tree, where: Where, level: float
-) -> tuple[float | None, float | None, str]:
-    """Limits of one aggregate, or of what is computed from several, and what they rest on."""
-    parts = [tree] if isinstance(tree, _AGGREGATES) else list(tree.find_all(*_AGGREGATES))
-    if any(isinstance(part, exp.Min | exp.Max) for part in parts):
-        return None, None, _EXTREMES
-    each = 1 - (1 - level) / max(1, len(parts))
-    notes: dict[str, None] = {}
-
-    def of(part: Tree) -> tuple[float, float]:
-        if isinstance(part, exp.Count):
-            rows = where if _counts_rows(part) else _known(part.this, where, release.domain)
-            one = release.count_of(rows, each)
-        else:
-            kind = "sum" if isinstance(part, exp.Sum) else "mean"
-            one = release.aggregate_of(kind, part.this, where, each)
-        notes.update({one.note: None} if one.note else {})
-        return one.low, one.high
-
-    try:
-        low, high = _range(tree, of)
-    except QueryError as error:
-        if _counts_rows(tree):
-            raise
-        return None, None, f"no limits: {error}"
-    return low, high, "; ".join(notes)
-
-
 def _range(tree: Tree, of: Callable[[Tree], tuple[float, float]]) -> tuple[float, float]:
     """The range of arithmetic over aggregates."""
     tree = bare(tree)
-    if isinstance(tree, _AGGREGATES):
+    if isinstance(tree, AGGREGATES):
         return of(tree)
     if isinstance(tree, exp.Literal) and not tree.is_string:
         return float(tree.this), float(tree.this)
@@ -213,7 +249,7 @@ def _range(tree: Tree, of: Callable[[Tree], tuple[float, float]]) -> tuple[float
 
 def _share_of(tree: Tree) -> tuple[Tree, float] | None:
     """The CASE and the factor of: factor * sum(case when ... then 1 else 0 end) / count(*)."""
-    if not isinstance(tree, exp.Div) or not _counts_rows(bare(tree.expression)):
+    if not isinstance(tree, exp.Div) or not counts_rows(bare(tree.expression)):
         return None
     factor, top = 1.0, bare(tree.this)
     if isinstance(top, exp.Mul):
@@ -229,18 +265,72 @@ def _share_of(tree: Tree) -> tuple[Tree, float] | None:
     return (case, factor) if all(isinstance(end, exp.Literal) for end in ends) else None
 
 
-def _known(tree: Tree, where: Where, domain: Domain) -> Where:
-    """Of some rows, those whose value of a column is not null."""
-    column = bare(tree)
-    place = domain.names.index(_column(column, domain.names))
-    axis = domain.axes[place]
-    every = range(axis.base + int(axis.other and not axis.numeric))
-    return _both(where, _test(place, axis, list(every)), domain)
+# -- releases that count the cells of a domain
+
+
+class Counted(Protocol):
+    """A release that gives estimates of conditions that were read already."""
+
+    @property
+    def domain(self) -> Domain: ...
+
+    def count_of(self, where: Where, level: float) -> Estimate: ...
+
+    def aggregate_of(self, kind: str, tree: Tree, where: Where, level: float) -> Estimate: ...
+
+
+@dataclass(frozen=True)
+class _Group:
+    """What a SELECT groups by: for every value that a line can show, the cells of its rows."""
+
+    place: int | None
+    """The column, where it is one; codes of a column and of its flag are looked for together."""
+    codes: dict[Any, set[int]]
+    keys: dict[Any, Chosen]
+
+
+@dataclass(frozen=True)
+class CellsSay:
+    """What a release of counted cells says: the rows of a line are a condition, or cells."""
+
+    release: Counted
+
+    def rows(self, asked: Grouped, lines: pl.DataFrame) -> Sequence[Where]:
+        domain = self.release.domain
+        flags = {flag: name for name, flag in other_names(domain.axes).items()}
+        where = None if asked.where is None else _read(asked.where, flags, domain)
+        groups = [_group(item, flags, domain) for item in asked.groups.values()]
+        shown_lines = lines.select(list(asked.groups)).iter_rows() if groups else [()]
+        return [_rows(where, groups, domain, line) for line in shown_lines]
+
+    def count(self, rows: Where, level: float) -> Estimate:
+        return self.release.count_of(rows, level)
+
+    def known(self, tree: Tree, rows: Where) -> Where:
+        domain = self.release.domain
+        name = _column_or_none(bare(tree), domain.names)
+        if name is None:
+            raise QueryError(f"count({shown(tree)}) is worked out for columns only")
+        place = domain.names.index(name)
+        axis = domain.axes[place]
+        every = range(axis.base + int(axis.other and not axis.numeric))
+        return _both(rows, _test(place, axis, list(every)), domain)
+
+    def aggregate(self, kind: str, tree: Tree, rows: Where, level: float) -> Estimate:
+        return self.release.aggregate_of(kind, tree, rows, level)
+
+
+def _group(item: Tree, flags: Mapping[str, str], domain: Domain) -> _Group:
+    plain = _column_or_none(item, (*domain.names, *flags))
+    if plain is None:
+        return _Group(None, {}, expression_keys(item, domain))
+    place = domain.names.index(flags.get(plain, plain))
+    return _Group(place, _by_value(domain.axes[place], flag=plain in flags), {})
 
 
 def _both(first: Where, second: Where, domain: Domain) -> Where:
     if not isinstance(first, Chosen) and not isinstance(second, Chosen):
-        return And((first, second))
+        return both(first, second)
     one, other = (
         part if isinstance(part, Chosen) else chosen_by(part, domain) for part in (first, second)
     )
@@ -254,16 +344,16 @@ def _both(first: Where, second: Where, domain: Domain) -> Where:
     )
 
 
-def _rows(question: _Question, domain: Domain, line: tuple[Any, ...]) -> Where:
+def _rows(
+    where: Where | None, groups: Sequence[_Group], domain: Domain, line: tuple[Any, ...]
+) -> Where:
     """The rows that a line of the result stands for."""
     codes: dict[int, set[int]] = {}
     found: Where | None = None
-    for group, value in zip(question.groups.values(), line, strict=True):
+    for group, value in zip(groups, line, strict=True):
         if value not in (group.codes if group.place is not None else group.keys):
-            # the names of columns and of results were mixed
-            raise QueryError(
-                "Limits cannot tell which rows a line counts. Give no column the name of another."
-            )
+            # a value that the engine made of an expression in another way than its cells have it
+            raise QueryError("it is not known which rows a line counts")
         if group.place is not None:
             # a column and its flag speak of the same codes
             some = group.codes[value]
@@ -274,45 +364,14 @@ def _rows(question: _Question, domain: Domain, line: tuple[Any, ...]) -> Where:
     parts: list[Node] = [
         _test(place, domain.axes[place], sorted(some)) for place, some in codes.items()
     ]
-    if question.where is not None:
-        if isinstance(question.where, Chosen):
-            found = question.where if found is None else _both(found, question.where, domain)
+    if where is not None:
+        if isinstance(where, Chosen):
+            found = where if found is None else _both(found, where, domain)
         else:
-            parts.append(question.where)
-    node: Node = And(tuple(parts)) if parts else Constant(True)
+            parts.append(where)
+    everything: Node = Constant(True)
+    node = reduce(both, parts, everything)
     return node if found is None else _both(node, found, domain)
-
-
-def _question(query: str, domain: Domain) -> _Question:
-    tree = parse_select(query)
-    source = tree.args.get("from") or tree.args.get("from_")
-    if tree.args.get("with") or tree.args.get("with_") or not isinstance(source.this, exp.Table):
-        raise QueryError(
-            "Limits are given for counts straight from release: leave out subqueries, or level."
-        )
-    grouped = tree.args["group"].expressions if tree.args.get("group") else []
-    flags = {flag: name for name, flag in other_names(domain.axes).items()}
-    items = {output_name(item): _unnamed(item) for item in tree.expressions}
-    aggregated = {name: item for name, item in items.items() if item.find(*_AGGREGATES)}
-    if not aggregated:
-        raise QueryError(
-            "Limits are given for count(*), sums and means, which the query does not ask for. Add "
-            "one, or leave level out."
-        )
-    groups: dict[str, _Group] = {}
-    for item in grouped:
-        label, item = _shown_as(bare(item), items)
-        plain = _column_or_none(item, (*domain.names, *flags))
-        if plain is not None:
-            place = domain.names.index(flags.get(plain, plain))
-            by_value = _by_value(domain.axes[place], flag=plain in flags)
-            groups[label] = _Group(place, by_value, {})
-        else:
-            groups[label] = _Group(None, {}, expression_keys(item, domain))
-    where = tree.args.get("where")
-    return _Question(
-        None if where is None else _read(where.this, flags, domain), groups, aggregated
-    )
 
 
 def _read(tree: Tree, flags: Mapping[str, str], domain: Domain) -> Where:
@@ -321,33 +380,6 @@ def _read(tree: Tree, flags: Mapping[str, str], domain: Domain) -> Where:
         return _condition(tree, flags, domain)
     except QueryError:
         return expression_chosen(tree, domain)
-
-
-def _shown_as(item: Tree, items: Mapping[str, Tree]) -> tuple[str, Tree]:
-    """The name in the result of what is grouped by, and what it is: a column, an expression, the
-    name of one, or its number."""
-    if isinstance(item, exp.Literal) and not item.is_string:
-        place = int(item.this) - 1
-        if 0 <= place < len(items):
-            return list(items.items())[place]
-    for name, shown_item in items.items():
-        same = isinstance(item, exp.Column) and isinstance(shown_item, exp.Column)
-        if same and shown_item.name.lower() == item.name.lower():
-            return name, item
-        if not same and _spelled(shown_item) == _spelled(item):
-            return name, shown_item
-    for name, shown_item in items.items():
-        if isinstance(item, exp.Column) and name.lower() == item.name.lower():
-            return name, shown_item
-    raise QueryError(f"Limits need to know which rows a line counts: select '{shown(item)}' too.")
-
-
-def _spelled(tree: Tree) -> str:
-    return str(bare(tree).sql(dialect="postgres", normalize=True)).lower()
-
-
-def _unnamed(item: Tree) -> Tree:
-    return bare(item.this if isinstance(item, exp.Alias) else item)
 
 
 def _condition(tree: Tree, flags: Mapping[str, str], domain: Domain) -> Node:
@@ -386,14 +418,7 @@ def _column_or_none(item: Tree, names: Sequence[str]) -> str | None:
     return next((name for name in found if name == item.name), found[0] if found else None)
 
 
-def _column(item: Tree, names: Sequence[str]) -> str:
-    found = _column_or_none(item, names)
-    if found is None:
-        raise QueryError(f"count({shown(item)}) is worked out for columns only.")
-    return found
-
-
-def _counts_rows(item: Tree) -> bool:
+def counts_rows(item: Tree) -> bool:
     return isinstance(item, exp.Count) and (
         item.this is None or isinstance(item.this, exp.Star | exp.Literal)
     )

@@ -42,15 +42,19 @@ from dpublish.query.aggregates import (
     share_from_counts,
 )
 from dpublish.query.constants import Tree, bare, shown
-from dpublish.query.expressions import expression_numbers, places_in
+from dpublish.query.expressions import expression_numbers
 from dpublish.query.predicate import Constant, Node, columns_of, parse_predicate, parse_sql
-from dpublish.query.sql_limits import Where
+from dpublish.query.sql_limits import COUNTED, Where
 from dpublish.releases.base import Release
 
-COUNTED = "counted: the interval covers the noise"
 BINS = (
     "counted in bins: the interval covers the noise and wherever in its bin a number lies. Most of "
     "its width comes from the bins of {column}{widest}; a release with finer bins would narrow it"
+)
+PARTS = (
+    "counted in parts that hold several values: the interval covers the noise, and wherever in its "
+    "part a row lies, which makes most of its width. A release with finer parts of {column} would "
+    "narrow it"
 )
 CUT = (
     "the condition cuts bins or groups of values that were counted as one: the interval covers the "
@@ -75,12 +79,24 @@ class PartSums:
     low_of: Callable[[Floats, float], float]
     independent: bool = False
 
+    @property
+    def mixed(self) -> bool:
+        """Whether a part holds more than one cell."""
+        return self.owner.size > np.unique(self.owner).size
+
     def value(self, amounts: Floats) -> float:
         return float((amounts * self.estimates).sum())
 
-    def low(self, amounts: Floats, alpha: float) -> float:
+    def sure(self, amounts: Floats) -> float:
+        return self.low_of(self._least(amounts), 0.5)  # noise is as often above as below
+
+    def _least(self, amounts: Floats) -> Floats:
         least = np.full(self.parts, np.inf)
         np.minimum.at(least, self.owner, amounts[self.codes])
+        return least
+
+    def low(self, amounts: Floats, alpha: float) -> float:
+        least = self._least(amounts)
         # noise is drawn in whole numbers
         return self.low_of(least, alpha) - 0.5 * float(np.abs(least).max(initial=0.0))
 
@@ -216,33 +232,6 @@ class AggregatesRelease(Release):
         """A mean or a sum of an expression of SQL."""
         return self.aggregate(kind, self._asked_tree(tree), where, level)
 
-    def sql_note(self, query: str, *, limits: bool = False) -> str | None:
-        """What to know of sums and means in the answer of `sql` to a query, which are shown without
-        limits unless a level is given; None when there is nothing."""
-        from dpublish.query.sql_limits import aggregates_of
-
-        found = None if limits else aggregates_of(query, self.domain)
-        if not found:
-            return None
-        names = sorted({self._names_apart(places) for _, places in found.values()} - {""})
-        said = [APART.format(columns=one) for one in names]
-        binned = sorted(
-            {
-                f"'{axis.name}'"
-                for tree, _ in found.values()
-                for axis in (self.domain.axes[place] for place in places_in(tree, self.domain))
-                if axis.numeric and not axis.exact_values
-            }
-        )
-        if binned:
-            said.append(
-                f"where in its bin a row of {' and '.join(binned)} lies was not counted, and is "
-                "guessed"
-            )
-        said.append("sums and means are shown without limits: give a level for them")
-        text = "; ".join(said)
-        return f"{', '.join(found)}: {text}."
-
     def _names_apart(self, places: Collection[int]) -> str:
         """The names of columns that were not counted together; empty where they were."""
         some = tuple(sorted(places))
@@ -335,6 +324,8 @@ class AggregatesRelease(Release):
 
     def _bins_note(self, asked: Asked, table: Table) -> str:
         names = ", ".join(f"'{self.domain.axes[place].name}'" for place in asked.numbers.places)
+        if isinstance(table.sums, PartSums) and table.sums.mixed:
+            return PARTS.format(column=names)
         if asked.place is None:
             return BINS.format(column=names, widest="")
         axis = self.domain.axes[asked.place]

@@ -227,9 +227,8 @@ class Release(abc.ABC):
         """What the intervals of a table of counts rest on, in words."""
         return ()
 
-    def sql_note(self, query: str, *, limits: bool = False) -> str | None:
-        """What to know of the answer of `sql` to a query, shown with or without limits; None when
-        there is nothing."""
+    def sql_note(self, query: str) -> str | None:
+        """What to know of the whole answer of `sql` to a query; None when there is nothing."""
         return None
 
     def __repr__(self) -> str:

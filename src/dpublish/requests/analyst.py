@@ -9,6 +9,7 @@ import abc
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
@@ -239,12 +240,35 @@ class Sql(OfRelease):
     verb = "sql"
     ability = "sql"
     select: str
-    level: float | None = None
+    level: float | None = 0.95
+    """How sure limits are; None for numbers alone, with what is to be said of them beneath."""
 
     def answer(self, opened: Any) -> Table:
         frame = opened.sql(self.select, level=self.level)
-        note = opened.sql_note(self.select, limits=self.level is not None)
-        return Table(frame=frame, level=self.level, note=note)
+        note = opened.sql_note(self.select)
+        said = frame if self.level is not None else opened.sql(self.select)
+        return Table(frame=frame, level=self.level, note=note, notes=_said_beside(said))
+
+
+def note_columns(frame: pl.DataFrame) -> dict[str, str]:
+    """The columns of an answer of `sql` that say what the numbers before them rest on, and their
+    names."""
+    found = {}
+    for name, note in pairwise(frame.columns):
+        about = name.removesuffix("_high") if name.endswith("_high") else name
+        if note == f"{about}_note":
+            found[note] = about
+    return found
+
+
+def _said_beside(frame: pl.DataFrame) -> tuple[str, ...]:
+    lines = [
+        f"{about}: {text}."
+        for note, about in note_columns(frame).items()
+        for text in frame[note].unique(maintain_order=True).to_list()
+        if text
+    ]
+    return tuple(dict.fromkeys(lines))
 
 
 _TABLES = ("csv", "parquet")

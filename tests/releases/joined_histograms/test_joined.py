@@ -213,7 +213,7 @@ def test_sql_is_exact_where_the_table_fits(release: JoinedRelease) -> None:
     every = release.sql("select * from release")
     assert every.columns == [*release.domain.names, "weight"]
     assert every["weight"].sum() == pytest.approx(release.model.total)
-    assert release.sql_note(query, limits=True) is None
+    assert release.sql_note(query) is None
     assert release.sql_note("select * from release") is None
     assert release.sql("select count(*) as n from release")["n"][0] == pytest.approx(
         release.model.total

@@ -103,7 +103,8 @@ def test_ordinal_columns_follow_their_levels(tmp_path: Path) -> None:
     made = published(tmp_path, "ordinal", {"epsilon": 8})
     assert made.estimate("risk >= 'middle'").value == pytest.approx(2 / 3, abs=0.03)
     assert made.estimate("risk = 'high'", where="risk > 'middle'").value == 1.0
-    assert made.sql("select min(risk) as a, max(risk) as z from release").row(0) == ("low", "high")
+    ends = made.sql("select min(risk) as a, max(risk) as z from release", level=None)
+    assert ends.row(0) == ("low", "high")
     with pytest.raises(QueryError, match="no level"):
         made.estimate("risk > 'huge'")
 

@@ -240,14 +240,13 @@ class GeneralizedRelease(CellsRelease):
             rest = rest // width
         return rows, sizes, codes
 
-    def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
+    def sql(self, query: str, *, level: float | None = 0.95) -> pl.DataFrame:
         """Answer a SELECT over the table `release`; rows count as even inside a region, over the
         columns that are named.
 
-        With a `level`, counts have limits beside them.
+        Aggregates have limits and notes beside them, unless `level` is None.
         """
-        from dpublish.query.sql import run_sql
-        from dpublish.query.sql_limits import with_limits
+        from dpublish.query.sql_limits import CellsSay, answer_sql
         from dpublish.releases.frames import sql_columns
 
         places = self._named(query)
@@ -257,10 +256,14 @@ class GeneralizedRelease(CellsRelease):
             free_name("weight", tuple(one.name for one in columns)),
             self.estimates[rows] / sizes[rows],
         )
-        result = run_sql(
-            query, pl.DataFrame([*columns, weight]), self.domain.names, self.domain.axes
+        return answer_sql(
+            CellsSay(self),
+            query,
+            pl.DataFrame([*columns, weight]),
+            self.domain.names,
+            self.domain.axes,
+            level,
         )
-        return result if level is None else with_limits(self, query, result, level)
 
     def _named(self, query: str) -> list[int]:
         """The columns that a query names, all for a bare star. Only those are spread out: all at

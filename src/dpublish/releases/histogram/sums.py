@@ -33,6 +33,9 @@ class SuppressedSums:
     def value(self, amounts: Floats) -> float:
         return float((amounts * self.estimates).sum())
 
+    def sure(self, amounts: Floats) -> float:
+        return self.value(amounts)
+
     def low(self, amounts: Floats, alpha: float) -> float:
         cells, each = self.cells, amounts.reshape(-1)
         second, fourth = self.law.noise_cumulants

@@ -319,20 +319,23 @@ class IntervalTreeRelease(AggregatesRelease):
         inside = np.zeros_like(share) if self.missing == "among rest" else share
         return self._from_weights(share, inside, share, level)
 
-    def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
+    def sql(self, query: str, *, level: float | None = 0.95) -> pl.DataFrame:
         """Answer a SELECT over the table `release`: boxes cut into bins, each of which stands for
         its middle.
 
-        With a `level`, counts have limits beside them.
+        Aggregates have limits and notes beside them, unless `level` is None.
         """
-        from dpublish.query.sql import run_sql
-        from dpublish.query.sql_limits import with_limits
+        from dpublish.query.sql_limits import CellsSay, answer_sql
 
         domain = self._cells.domain
-        result = run_sql(
-            query, self._cells.weighted(self._parts[1]).sql_frame(), domain.names, domain.axes
+        return answer_sql(
+            CellsSay(self),
+            query,
+            self._cells.weighted(self._parts[1]).sql_frame(),
+            domain.names,
+            domain.axes,
+            level,
         )
-        return result if level is None else with_limits(self, query, result, level)
 
     def fit(
         self, estimator: Any, *, target: str | None = None, features: Sequence[str] | None = None

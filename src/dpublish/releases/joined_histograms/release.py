@@ -192,35 +192,26 @@ class JoinedRelease(ResampledRelease):
             self.domain, indexes, {name: got.ravel() for name, got in figures.items()}
         )
 
-    def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
+    def sql(self, query: str, *, level: float | None = 0.95) -> pl.DataFrame:
         """Answer a SELECT over the table `release`: from the exact table of the columns it names,
-        or else from drawn rows.
-
-        With a `level`, counts have limits beside them. `sql_note` says so when rows were drawn.
+        or else from drawn rows (`sql_note` says so). Aggregates are the estimates of the release,
+        with limits and notes beside them, unless `level` is None.
         """
-        from dpublish.query.sql import run_sql
-        from dpublish.query.sql_limits import with_limits
+        from dpublish.query.sql_limits import CellsSay, answer_sql
 
         seen = self._shown_evenly(query)
-        result = run_sql(
-            query,
-            seen._weighted_frame(self._columns_in(query)),
-            self.domain.names,
-            seen.domain.axes,
-        )
-        return result if level is None else with_limits(seen, query, result, level)
+        frame = seen._weighted_frame(self._columns_in(query))
+        return answer_sql(CellsSay(seen), query, frame, self.domain.names, seen.domain.axes, level)
 
-    def sql_note(self, query: str, *, limits: bool = False) -> str | None:
+    def sql_note(self, query: str) -> str | None:
         """What to know of the answer of `sql` to a query; None when there is nothing."""
-        notes = [super().sql_note(query, limits=limits)]
-        if self._exact(self._columns_in(query)) is None:
-            notes.append(
-                f"From {DRAWN:,} rows drawn from the model, each standing for "
-                f"{self.model.total / DRAWN:.3g}: the columns that the query names have too many "
-                "combinations for one table. A count of few drawn rows is rough; ask for it by "
-                "itself."
-            )
-        return " ".join(note for note in notes if note) or None
+        if self._exact(self._columns_in(query)) is not None:
+            return None
+        return (
+            f"From {DRAWN:,} rows drawn from the model, each standing for "
+            f"{self.model.total / DRAWN:.3g}: the columns that the query names have too many "
+            "combinations for one table. Groups that no drawn row is in are not shown."
+        )
 
     def to_frame(self, n: int | None = None, *, seed: int | None = 0) -> pl.DataFrame:
         """Synthetic rows with the original types; as many as the release speaks of, unless `n` is

@@ -29,6 +29,9 @@ class TableSums:
     def value(self, amounts: Floats) -> float:
         return float((amounts * self.estimates).sum())
 
+    def sure(self, amounts: Floats) -> float:
+        return float((self.gathered(amounts) * self.counts).sum())
+
     def low(self, amounts: Floats, alpha: float) -> float:
         each = self.gathered(amounts)
         width = float(half_width(self.variance(each), alpha, self.noise))

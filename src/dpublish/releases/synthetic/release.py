@@ -241,19 +241,19 @@ class SyntheticRelease(CellsRelease):
             else 0.0
         )
 
-    def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
-        """Answer a SELECT over the table `release`. With a `level`, counts have limits beside
-        them."""
-        from dpublish.query.sql import run_sql
-        from dpublish.query.sql_limits import with_limits
+    def sql(self, query: str, *, level: float | None = 0.95) -> pl.DataFrame:
+        """Answer a SELECT over the table `release`. Aggregates have limits and notes beside them,
+        unless `level` is None."""
+        from dpublish.query.sql_limits import CellsSay, answer_sql
 
-        result = run_sql(
+        return answer_sql(
+            CellsSay(self),
             query,
             sql_frame(self.cells, self.weights, self.domain),
             self.domain.names,
             self.domain.axes,
+            level,
         )
-        return result if level is None else with_limits(self, query, result, level)
 
     def to_frame(self) -> pl.DataFrame:
         """One row a cell and its weight as `weight`. Bins show as midpoints."""

@@ -85,7 +85,11 @@ def means_the_same(
 
 def label_condition(name: str, label: Any) -> str:
     """The rows whose value is `label`, as a condition."""
-    column = '"' + name.replace('"', '""') + '"'
+    return value_condition('"' + name.replace('"', '""') + '"', label)
+
+
+def value_condition(column: str, label: Any) -> str:
+    """The same of a column, or another expression, as SQL spells it."""
     if label is None:
         return f"{column} is null"
     if isinstance(label, bool):

@@ -218,10 +218,6 @@ class WeightedRowsRelease(Release):
             details={},
         )
 
-    def sql_note(self, query: str, *, limits: bool = False) -> str | None:
-        """What to know of the answer of `sql` to a query."""
-        return "No limits: SQL adds up the weights. Use estimate(...) or means(...) for limits."
-
     def measure_of(self, expression: str) -> Measure:
         """What `estimate` gives for an expression: the share of rows that meet a condition, or the
         mean of a number."""
@@ -241,21 +237,18 @@ class WeightedRowsRelease(Release):
 
         return count_table(self, columns, level)
 
-    def sql(self, query: str, *, level: float | None = None) -> pl.DataFrame:
+    def sql(self, query: str, *, level: float | None = 0.95) -> pl.DataFrame:
         """Answer a SELECT over the table `release`; count(*) adds up to the number of private rows.
-        No error bars."""
-        from dpublish.query.sql import run_sql
+        Aggregates have limits and notes beside them, unless `level` is None."""
+        from dpublish.query.sql_limits import answer_sql
+        from dpublish.releases.weighted_rows.tables import RowsSay
 
-        if level is not None:
-            raise QueryError(
-                "SQL over weighted public rows gives no limits. Leave level out, or ask marginal "
-                "or estimate."
-            )
         scale = self.private_rows / len(self.sample_weight)
         frame = self.rows.with_columns(
             pl.Series(free_name("weight", tuple(self.rows.columns)), self.sample_weight * scale)
         )
-        return run_sql(query, frame, tuple(self.rows.columns), self.features.axes)
+        columns = tuple(self.rows.columns)
+        return answer_sql(RowsSay(self), query, frame, columns, self.features.axes, level)
 
     def to_frame(self) -> pl.DataFrame:
         """The public rows and their `weight` (mean 1), the last column."""

@@ -3,21 +3,86 @@ interval rests on."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from sqlglot import exp
 
 from dpublish.errors import QueryError
 from dpublish.estimate import Estimate
-from dpublish.releases.weighted_rows.questions import label_condition
+from dpublish.releases.weighted_rows.questions import label_condition, value_condition
 
 if TYPE_CHECKING:
+    from dpublish.query.sql_groups import Grouped
     from dpublish.releases.weighted_rows.release import WeightedRowsRelease
 
 MAX_GROUPS = 100_000
+
+
+@dataclass(frozen=True)
+class RowsSay:
+    """What weighted rows say of the lines of a SELECT (`query.sql_limits.Says`): the rows of a line
+    are a condition in words, None for all of them."""
+
+    release: WeightedRowsRelease
+
+    def rows(self, asked: Grouped, lines: pl.DataFrame) -> list[str | None]:
+        given = [] if asked.where is None else [f"({_words(asked.where)})"]
+        keys = [
+            _words(one) if isinstance(one, exp.Column) else f"({_words(one)})"
+            for one in asked.groups.values()
+        ]
+        found = []
+        for line in lines.select(list(asked.groups)).iter_rows() if keys else [()]:
+            parts = [value_condition(key, value) for key, value in zip(keys, line, strict=True)]
+            found.append(" and ".join([*parts, *given]) or None)
+        return found
+
+    def count(self, rows: str | None, level: float) -> Estimate:
+        release = self.release
+        if rows is None:
+            raise QueryError(
+                f"the release speaks of {release.private_rows:,.0f} rows, and does not say how far "
+                "off that may be"
+            )
+        one = release.estimate(rows, level=level)
+        value, error, low, high = (
+            number * release.private_rows
+            for number in (one.value, one.standard_error, one.low, one.high)
+        )
+        return replace(one, value=value, standard_error=error, low=low, high=high, measure="count")
+
+    def known(self, tree: Any, rows: str | None) -> str:
+        present = f"({_words(tree)}) is not null"
+        return present if rows is None else f"{rows} and {present}"
+
+    def aggregate(self, kind: str, tree: Any, rows: str | None, level: float) -> Estimate:
+        if kind == "mean":
+            return self.release.estimate(_words(tree), where=rows, level=level)
+        # both have to hold: how many rows there are, and their mean
+        each = 1 - (1 - level) / 2
+        mean = self.release.estimate(_words(tree), where=rows, level=each)
+        number = self.count(self.known(tree, rows), each)
+        ends = [a * b for a in (mean.low, mean.high) for b in (number.low, number.high)]
+        value, error = mean.value * number.value, mean.standard_error * number.value
+        return replace(
+            mean,
+            value=value,
+            standard_error=math.hypot(error, mean.value * number.standard_error),
+            low=min(*ends, value),
+            high=max(*ends, value),
+            level=level,
+            measure="sum",
+        )
+
+
+def _words(tree: Any) -> str:
+    return str(tree.sql(dialect="postgres", identify=True))
 
 
 def grouped_means(

@@ -1,0 +1,162 @@
+"""A grouped SELECT straight from the release, in two steps: a table of lines with one column per
+group and one per aggregate, and the rest of the query over that table.
+
+Between the two the release puts its own estimates in the place of sums of weights, so that what SQL
+shows, sorts and compares is what `estimate` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from dpublish.errors import QueryError
+from dpublish.query.constants import Tree, bare, shown
+from dpublish.releases.frames import free_name
+
+AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """What a grouped SELECT asks: its rows, what it groups by and its aggregates, by the names that
+    they have in the table of lines; and its results that hold aggregates, by their own names."""
+
+    where: Tree | None
+    groups: Mapping[str, Tree]
+    aggregates: Mapping[str, Tree]
+    items: Mapping[str, Tree]
+    line: str
+    """The column that numbers the lines."""
+    inner: Tree
+    """The SELECT that makes the lines."""
+
+
+def named_column(name: str) -> Tree:
+    return exp.Column(this=exp.to_identifier(name, quoted=True))
+
+
+def split(tree: Tree, named: Mapping[str, Tree], columns: Sequence[str]) -> Grouped:
+    """Take a SELECT with resolved names apart; it is rewritten in place to one over the lines (FROM
+    is left to the caller)."""
+    results = {name: unnamed(item).copy() for name, item in named.items()}
+    taken = (*columns, *named)
+    grouped = tree.args["group"].expressions if tree.args.get("group") else []
+    keys = [_grouped_by(item, results, columns) for item in grouped]
+    names: dict[str, str] = {}
+    groups: dict[str, Tree] = {}
+    for key in keys:
+        if spelled(key) not in names:
+            name = free_name(f"group{len(groups)}", taken)
+            names[spelled(key)], groups[name] = name, key
+    having = _with_results(tree.args.get("having"), results, columns)
+    order = _with_results(tree.args.get("order"), results, ())
+    aggregates: dict[str, Tree] = {}
+    for part in (*results.values(), having, order):
+        for node in () if part is None else part.find_all(*AGGREGATES):
+            if spelled(node) not in names:
+                name = free_name(f"aggregate{len(aggregates)}", taken)
+                names[spelled(node)], aggregates[name] = name, node.copy()
+    line = free_name("line", taken)
+    inner = _lines(tree, groups, aggregates)
+    where = tree.args.get("where")
+    found = Grouped(
+        where=None if where is None else where.this.copy(),
+        groups=groups,
+        aggregates=aggregates,
+        items={name: one for name, one in results.items() if one.find(*AGGREGATES)},
+        line=line,
+        inner=inner,
+    )
+
+    def swapped(node: Tree) -> Tree:
+        name = None if isinstance(node, exp.Identifier) else names.get(spelled(node))
+        return node if name is None else named_column(name)
+
+    known = {*names.values()}
+    for place, (name, item) in enumerate(results.items()):
+        made = exp.alias_(item.transform(swapped), name, quoted=True)
+        _require_known(made, known, item)
+        tree.expressions[place] = made
+        made.parent = tree
+    tree.set("where", None)
+    if having is not None:
+        kept = having.this.transform(swapped)
+        _require_known(kept, known, having.this)
+        tree.set("where", exp.Where(this=kept))
+    if order is not None:
+        sorted_by = order.transform(swapped)
+        _require_known(sorted_by, known, order)
+        tree.set("order", sorted_by)
+    tree.set("group", None)
+    tree.set("having", None)
+    return found
+
+
+def unnamed(item: Tree) -> Tree:
+    return bare(item.this if isinstance(item, exp.Alias) else item)
+
+
+def _lines(tree: Tree, groups: Mapping[str, Tree], aggregates: Mapping[str, Tree]) -> Tree:
+    inner = tree.copy()
+    for clause in ("having", "order", "limit", "offset", "distinct", "with", "with_"):
+        inner.set(clause, None)
+    parts = {**groups, **aggregates} or {"one": exp.Count(this=exp.Star())}
+    inner.set(
+        "expressions", [exp.alias_(one.copy(), name, quoted=True) for name, one in parts.items()]
+    )
+    by = exp.Group(expressions=[one.copy() for one in groups.values()]) if groups else None
+    inner.set("group", by)
+    return inner
+
+
+def _grouped_by(item: Tree, results: Mapping[str, Tree], columns: Sequence[str]) -> Tree:
+    """What GROUP BY means by an expression, the name of a result, or its number."""
+    item = bare(item)
+    if isinstance(item, exp.Literal) and not item.is_string:
+        place = int(item.this) - 1 if str(item.this).isdigit() else -1
+        if not 0 <= place < len(results):
+            raise QueryError(f"GROUP BY {item.this}: there are {len(results)} results.")
+        found = list(results.values())[place]
+    elif isinstance(item, exp.Column) and item.name not in columns and item.name in results:
+        found = results[item.name]
+    else:
+        found = item
+    if found.find(*AGGREGATES):
+        raise QueryError(f"'{shown(found)}' is an aggregate: it cannot be grouped by.")
+    return found.copy()
+
+
+def _with_results(
+    part: Tree | None, results: Mapping[str, Tree], columns: Sequence[str]
+) -> Tree | None:
+    """A clause with the results that it names written out."""
+
+    def written(node: Tree) -> Tree:
+        if isinstance(node, exp.Column) and node.name not in columns and node.name in results:
+            return exp.Paren(this=results[node.name].copy())
+        if isinstance(node, exp.Ordered) and isinstance(bare(node.this), exp.Literal):
+            number = str(bare(node.this).this)
+            if number.isdigit() and 0 < int(number) <= len(results):
+                made = node.copy()
+                made.set("this", list(results.values())[int(number) - 1].copy())
+                return made
+        return node
+
+    return None if part is None else part.transform(written)
+
+
+def spelled(tree: Any) -> str:
+    return str(bare(tree).sql(dialect="postgres", identify=True))
+
+
+def _require_known(part: Tree, known: set[str], asked: Tree) -> None:
+    for one in part.find_all(exp.Column):
+        if one.name not in known:
+            raise QueryError(
+                f"'{shown(asked)}': '{one.name}' is neither grouped by nor inside an aggregate. "
+                "Add it to GROUP BY, or ask for avg, min or max of it."
+            )
