@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -36,6 +37,8 @@ from dpublish.sources.sources import open_source
 from dpublish.sources.spark import SparkTable
 
 KEY = bytes(range(16))
+DATABASE = duckdb.connect()
+DATABASE.execute("CREATE MACRO shiftleft(number, places) AS number << places")
 
 
 class Cluster:
@@ -58,6 +61,9 @@ class Cluster:
             for part in self.parts
         ]
         return Cluster(picked, self.seed)
+
+    def selectExpr(self, said: Sequence[str]) -> Cluster:
+        return Cluster([_selected(part, said) for part in self.parts], self.seed)
 
     def mapInArrow(self, part: Callable[..., Any], schema: str) -> Cluster:
         kinds = {"int": pa.int32(), "long": pa.int64(), "binary": pa.binary()}
@@ -85,13 +91,27 @@ class Cluster:
         return pl.DataFrame(pl.from_arrow(whole)).group_by(self.columns[:-1]).sum().to_arrow()
 
 
+def _selected(rows: pa.Table, said: Sequence[str]) -> pa.Table:
+    """What Spark's own arithmetic gives, in a database that has the same."""
+    return DATABASE.from_arrow(rows).project(", ".join(said)).to_arrow_table()
+
+
 class Table(SparkTable):
+    def stored(self, names: Sequence[str]) -> dict[str, str]:
+        known = {pa.int32(): "int", pa.int64(): "bigint", pa.float64(): "double"}
+        rows = self.frame.parts[0]
+        return {name: known.get(rows.schema.field(name).type, "other") for name in names}
+
     def chosen(self, names: Sequence[str]) -> Any:
         return self.frame.chosen(names)
 
 
 class Engine(spark.Spark):
     """The engine, with its one use of Spark's own functions left out."""
+
+    def _grouped(self, domain: Any, packing: Any) -> Any:
+        (found,) = self._sums(CellCounts(domain), domain.names)
+        return found
 
     def _kept(self, asked: Any, names: Any, schema: str) -> Any:
         kept = super()._kept(asked, names, schema)

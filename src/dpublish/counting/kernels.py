@@ -46,6 +46,23 @@ def tally(counts: NDArray[np.int64], cells: NDArray[np.uint32]) -> None:
 
 
 @njit(cache=True, nogil=True)
+def look_up_digits(
+    words: NDArray[np.int64],
+    shift: np.int64,
+    mask: np.int64,
+    codes: NDArray[Any],
+    keeps: NDArray[np.bool_],
+    out: NDArray[Any],
+    keep: NDArray[np.bool_],
+) -> None:
+    """The codes of one digit of each word; rows whose digit is not kept are marked."""
+    for i in range(words.size):
+        digit = (words[i] >> shift) & mask
+        out[i] = codes[digit]
+        keep[i] &= keeps[digit]
+
+
+@njit(cache=True, nogil=True)
 def squeeze(cells: NDArray[Any], keep: NDArray[np.bool_]) -> int:
     """Move the kept entries to the front, in order; how many there are."""
     kept = 0

@@ -102,6 +102,14 @@ class SparseCounts:
     def none(cls) -> SparseCounts:
         return cls(np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))
 
+    @classmethod
+    def summed(cls, cells: CellArray, counts: IntArray) -> SparseCounts:
+        """From cells in any order, which may occur more than once."""
+        distinct, place = np.unique(cells, return_inverse=True)
+        sums = np.zeros(distinct.size, dtype=np.int64)
+        np.add.at(sums, place, counts)
+        return cls(distinct, sums)
+
     @property
     def total(self) -> int:
         return int(self.counts.sum())

@@ -37,6 +37,7 @@ _OURS = {
 }
 """Settings of a session that is started here: nothing of it is shown or written down."""
 
+_BATCH_ROWS, _BATCH_BYTES = 1 << 16, 1 << 23  # what a worker looks at in one go, about
 _LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 _FORMATS = (".parquet", ".orc", ".json", ".csv", ".avro")
 
@@ -75,6 +76,14 @@ class SparkTable(Source):
         except Exception:  # a type that Spark itself does not hand over
             found = None
         return str(declared.simpleString()) if found is None else found
+
+    def stored(self, names: Sequence[str]) -> dict[str, str]:
+        """What Spark calls the types of these columns."""
+        return {
+            field.name: str(field.dataType.simpleString())
+            for field in self.frame.schema.fields
+            if field.name in names
+        }
 
     def require(self, names: Iterable[str], *, schema_name: str) -> None:
         super().require(names, schema_name=schema_name)
@@ -245,7 +254,7 @@ class ArrowStream(ArrowSource):
 
     def __init__(self, names: Sequence[str], batches: Batches) -> None:
         first = next(batches, None)
-        self._batches = iter(()) if first is None else _chained(first, batches)
+        self._batches = iter(()) if first is None else _gathered(_chained(first, batches))
         schema = pa.schema([]) if first is None else first.schema
         self.empty = first is None
         super().__init__(pa.schema([(n, f.type) for n, f in zip(names, schema, strict=False)]))
@@ -261,6 +270,21 @@ class ArrowStream(ArrowSource):
 def _chained(first: Any, rest: Batches) -> Batches:
     yield first
     yield from rest
+
+
+def _gathered(batches: Batches) -> Batches:
+    """The same rows in larger batches: a session may hand over few rows at a time, and every batch
+    has its own cost."""
+    held: list[Any] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _BATCH_ROWS or size >= _BATCH_BYTES:
+            yield pa.concat_batches(held) if len(held) > 1 else batch
+            held, rows, size = [], 0, 0
+    if held:
+        yield pa.concat_batches(held)
 
 
 def _distinct_units(batches: Batches) -> Batches:

@@ -23,6 +23,7 @@ from dpublish.counting.bound import keep_rows, pack_codes, take_lists, unpack_co
 from dpublish.counting.cells import TableCounter, Threads
 from dpublish.counting.engines.base import Engine
 from dpublish.counting.engines.local import Local
+from dpublish.counting.engines.packed import PackedStream, Packing, packing_of
 from dpublish.counting.points import count_codes, point_codes
 from dpublish.counting.ruled import rule_columns, without_broken
 from dpublish.counting.transactions import ItemCoder, basket_rows, tidy, whole_rows
@@ -75,6 +76,9 @@ class Spark(Engine):
         return "Rows are counted on the workers of Spark, and sums come to this machine."
 
     def cells(self, domain: Domain) -> SparseCounts:
+        packing = self._packing(CellCounts(domain))
+        if packing is not None and self.schema.unit.column is None and packing.narrow(domain):
+            return self._grouped(domain, packing)
         (found,) = self._sums(CellCounts(domain), domain.names)
         return found
 
@@ -107,8 +111,29 @@ class Spark(Engine):
         universe = ItemCoder(self.schema).size
         return tidy(items.astype(np.int32), np.diff(offsets), universe, None)[0]
 
+    def _packing(self, asked: Statistic) -> Packing | None:
+        """How the columns of a domain are handed to workers; None as they are."""
+        if not isinstance(asked, CellCounts | CodedRows | ContingencyTables):
+            return None
+        found = packing_of(asked.domain, self.source.stored(asked.domain.names))
+        return found if found.words else None
+
+    def _grouped(self, domain: Domain, packing: Packing) -> SparseCounts:
+        """Words that Spark counts itself; this machine says what they mean."""
+        words = [f"w{place}" for place in range(packing.words)]
+        rows = self.source.chosen(domain.names).selectExpr(packing.select())
+        found = rows.groupBy(words).count().toArrow()
+        n = found.column("count").to_numpy().astype(np.int64)
+        _check_sums(n)
+        encoder = Encoder(domain)
+        columns = [found.column(word).to_numpy() for word in words]
+        codes, keep = packing.codes(packing.look_up(encoder), columns)
+        batch = encoder.batch([codes[place] for place in range(len(domain.axes))], keep)
+        kept = n if batch.keep is None else n[batch.keep]
+        return SparseCounts.summed(pack_codes(batch.kept(), domain.shape)[:, 0], kept)
+
     def _job(self, asked: Statistic, names: Sequence[str]) -> _Job:
-        return _Job(asked, self.schema, tuple(names), self.key)
+        return _Job(asked, self.schema, tuple(names), self.key, self._packing(asked))
 
     def _read(self, names: Sequence[str]) -> list[str]:
         """The columns that workers read: those of rules too."""
@@ -120,15 +145,21 @@ class Spark(Engine):
         names = self._read(names)
         job = self._job(asked, names)
         if unit is None:
-            return run_on_workers(self.source.chosen(names), partial(_count, job), schema)
+            return run_on_workers(self._rows(job, names), partial(_count, job), schema)
         if isinstance(asked, Transactions) and asked.basket is not None:
             rows = self.source.chosen([asked.column, unit, asked.basket])
             said = run_on_workers(rows, partial(_say_items, job), ITEMS)
         else:
-            said = run_on_workers(self.source.chosen([*names, unit]), partial(_say, job), OWNED)
+            said = run_on_workers(self._rows(job, [*names, unit]), partial(_say, job), OWNED)
         # all rows of a unit in one partition, side by side
         together = said.repartition("unit").sortWithinPartitions("unit")
         return run_on_workers(together, partial(_choose, job), schema)
+
+    def _rows(self, job: _Job, names: Sequence[str]) -> Any:
+        frame = self.source.chosen(names)
+        if job.packing is None:
+            return frame
+        return frame.selectExpr([*job.packing.select(), *frame.columns[len(job.names) :]])
 
     def _sums(self, asked: Statistic, names: Sequence[str]) -> list[SparseCounts]:
         from pyspark.sql import functions as f
@@ -173,11 +204,19 @@ class _Job:
     schema: Schema
     names: tuple[str, ...]
     key: bytes
+    packing: Packing | None = None
+
+    def stream(self, batches: Batches, *more: str) -> ArrowStream:
+        """The rows of a partition: the columns asked for, and then `more`."""
+        if self.packing is None:
+            return ArrowStream([*self.names, *more], batches)
+        assert isinstance(self.asked, CellCounts | CodedRows | ContingencyTables)
+        return PackedStream(self.packing, self.asked.domain, more, batches)
 
 
 def _count(job: _Job, batches: Batches) -> Batches:
     """Sums of one partition whose rows are units: the local engine's answer."""
-    source = ArrowStream(job.names, batches)
+    source = job.stream(batches)
     if source.empty:
         return
     asked = job.asked
@@ -192,7 +231,7 @@ def _count(job: _Job, batches: Batches) -> Batches:
 
 def _say(job: _Job, batches: Batches) -> Batches:
     """What each row says, beside its unit; rows of a partition that say the same are one."""
-    source = ArrowStream([*job.names, _UNIT], batches)
+    source = job.stream(batches, _UNIT)
     if source.empty:
         return
     for units, said in _rows_said(job, source, _UNIT):

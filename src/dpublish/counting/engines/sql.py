@@ -82,7 +82,7 @@ class Sql(Local):
         if why_read(CellCounts(domain), self.source, self.schema) is not None:
             return super().cells(domain)
         pieces = [(words[:, 0], n) for words, n in self._words(domain, range(len(domain.axes)), {})]
-        return _sorted_sums(pieces)
+        return _summed(pieces)
 
     def tables(self, asked: ContingencyTables) -> TableCounts:
         domain = asked.domain
@@ -130,7 +130,7 @@ class Sql(Local):
             n = cells.get_column(COUNT).cast(pl.Int64).to_numpy()
             codes, keep = point_codes(cells.drop(COUNT).rename(places), asked)
             pieces.append((codes, n if keep is None else n[keep]))
-        return _sorted_sums(pieces)
+        return _summed(pieces)
 
     def _words(
         self, domain: Domain, used: Sequence[int], groups: Mapping[int, IntArray]
@@ -445,12 +445,9 @@ def _moment(day: int, type_name: str) -> exp.Expression:
     return exp.cast(exp.Literal.string(date.fromordinal(day).isoformat()), type_name)
 
 
-def _sorted_sums(pieces: Sequence[tuple[NDArray[np.uint64], IntArray]]) -> SparseCounts:
+def _summed(pieces: Sequence[tuple[NDArray[np.uint64], IntArray]]) -> SparseCounts:
     """Counts of cells from pieces in which a cell may occur more than once."""
     if not pieces:
         return SparseCounts.none()
-    cells = np.concatenate([cells for cells, _ in pieces])
-    distinct, place = np.unique(cells, return_inverse=True)
-    counts = np.zeros(distinct.size, dtype=np.int64)
-    np.add.at(counts, place, np.concatenate([n for _, n in pieces]))
-    return SparseCounts(distinct, counts)
+    cells, counts = zip(*pieces, strict=True)
+    return SparseCounts.summed(np.concatenate(cells), np.concatenate(counts))
