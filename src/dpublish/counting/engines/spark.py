@@ -112,8 +112,9 @@ class Spark(Engine):
         return tidy(items.astype(np.int32), np.diff(offsets), universe, None)[0]
 
     def _packing(self, asked: Statistic) -> Packing | None:
-        """How the columns of a domain are handed to workers; None as they are."""
-        if not isinstance(asked, CellCounts | CodedRows | ContingencyTables):
+        """How the columns of a domain are handed to workers; None as they are, say because rules
+        look at other columns too."""
+        if not isinstance(asked, CellCounts | CodedRows | ContingencyTables) or self.schema.rules:
             return None
         found = packing_of(asked.domain, self.source.stored(asked.domain.names))
         return found if found.words else None
