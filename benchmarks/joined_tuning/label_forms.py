@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from synthetic_inputs import tables_to_learn_from
 from tune import learnt, measure, publish
 
-from dpublish.models.junction_tree import fit, label_splits
+from dpublish.models.junction_tree import fit, shrink
 from dpublish.models.junction_tree.consistency import onto_simplex
 
 Floats = NDArray[np.float64]
@@ -33,7 +33,7 @@ def masses(best: Floats, variances: Floats, labels: Floats) -> Floats:
     total = np.array([labels.sum()])
     rows = onto_simplex(best.sum(axis=1, keepdims=True), total)
     scale = rows - onto_simplex(best, labels).sum(axis=1, keepdims=True)
-    return label_splits.split_labels(best + scale * labels / total, variances, labels)
+    return shrink.split_labels(best + scale * labels / total, variances, labels)
 
 
 def gls(best: Floats, variances: Floats, labels: Floats) -> Floats:
@@ -42,7 +42,7 @@ def gls(best: Floats, variances: Floats, labels: Floats) -> Floats:
     apart = np.diag(shares) - np.outer(shares, shares)
     apart = apart @ apart.T * (1.0 if len(labels) > 2 else 0.5)
     likely, fits = [], []
-    for size in label_splits.SIZES:
+    for size in shrink.SIZES:
         true = (size * rows)[:, None, None] ** 2 * apart
         whole = true + variances[:, None, None] * np.eye(len(labels))
         inverse = np.linalg.inv(whole)
@@ -58,7 +58,7 @@ def gls(best: Floats, variances: Floats, labels: Floats) -> Floats:
     return onto_simplex(np.tensordot(weights / weights.sum(), np.array(fits), 1), labels)
 
 
-FORMS = {"none": none, "kept": label_splits.split_labels, "masses": masses, "gls": gls}
+FORMS = {"none": none, "kept": shrink.split_labels, "masses": masses, "gls": gls}
 
 
 def main() -> None:

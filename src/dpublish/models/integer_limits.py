@@ -18,6 +18,8 @@ from dpublish.models.thresholded_counts import normal_quantile
 
 Floats = NDArray[np.float64]
 
+MAX_COUNT = 1 << 52
+"""A release holds no noisy count that is larger."""
 _LAPLACE_STEP = 1 / 6
 _DUST = 1e-6
 """Sums of floats miss whole numbers by less."""
@@ -67,3 +69,9 @@ def possible(low: Floats, high: Floats, error: Floats, most: float) -> tuple[Flo
 def whole_rows(low: float | Floats, high: float | Floats) -> tuple[Floats, Floats]:
     """Limits moved out to whole numbers."""
     return np.floor(np.asarray(low) + _DUST) + 0.0, np.ceil(np.asarray(high) - _DUST) + 0.0
+
+
+def believable(counts: NDArray[np.int64]) -> bool:
+    """Whether all lie within MAX_COUNT of 0. Both ends are looked at: the lowest whole number is
+    its own absolute value."""
+    return not counts.size or bool(counts.min() >= -MAX_COUNT and counts.max() <= MAX_COUNT)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpublish.models.junction_tree.consistency import Floats, onto_simplex
-from dpublish.models.junction_tree.label_splits import split_labels
+from dpublish.models.junction_tree.shrink import split_labels
 
 
 def information(table: Floats) -> float:

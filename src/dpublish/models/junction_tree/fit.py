@@ -24,10 +24,9 @@ from dpublish.models.junction_tree.consistency import (
     onto_simplex,
     sum_groups,
 )
-from dpublish.models.junction_tree.label_splits import split_labels
 from dpublish.models.junction_tree.model import Fitted, JunctionModel, TableTooLarge
 from dpublish.models.junction_tree.model_error import MODEL_VERSION
-from dpublish.models.junction_tree.shrink import shrink
+from dpublish.models.junction_tree.shrink import shrink, split_labels
 from dpublish.models.junction_tree.smooth import MAX_LEVELS, smooth_column
 from dpublish.models.junction_tree.structural_zeros import Zeros, first_states, without_impossible
 from dpublish.models.one_thread import on_one_thread

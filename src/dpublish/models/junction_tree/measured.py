@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.rules import MAX_RULES, Rule, broken_cells, rule_of
 from dpublish.errors import BundleError, InputError
+from dpublish.models.integer_limits import believable
 from dpublish.models.junction_tree.cliques import CliqueTree
 from dpublish.models.junction_tree.consistency import Ints
 from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, common_states
 from dpublish.models.junction_tree.grouping import MAX_GROUPS
 from dpublish.models.junction_tree.model_error import MODEL_VERSION, ModelError, read_model_error
 from dpublish.models.junction_tree.structural_zeros import Zeros, first_states, structural_zeros
-from dpublish.models.within_limits import believable
 from dpublish.privacy.budget_split import laplace_variance
 from dpublish.releases.bundle.manifest import text, whole
 

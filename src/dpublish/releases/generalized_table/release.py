@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from dpublish.declare.domain import Domain
 from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Estimate, check_level
-from dpublish.models.integer_limits import possible, whole_rows
+from dpublish.models.integer_limits import believable, possible, whole_rows
 from dpublish.models.thresholded_counts import laplace_cumulants, spread_quantile
-from dpublish.models.within_limits import believable
 from dpublish.releases.aggregates import PartSums
 from dpublish.releases.bundle.manifest import fraction, read_domain, table
 from dpublish.releases.cells import CellsRelease

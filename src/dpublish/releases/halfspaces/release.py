@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from dpublish.declare.grid import MAX_DIGITS, MAX_POSITIONS, Grid
 from dpublish.errors import BundleError, PublishError, QueryError, did_you_mean
 from dpublish.estimate import Estimate, check_level
-from dpublish.models.integer_limits import half_width, whole_rows
+from dpublish.models.integer_limits import believable, half_width, whole_rows
 from dpublish.models.sectors import Sectors
 from dpublish.models.thresholded_counts import laplace_cumulants
-from dpublish.models.within_limits import believable
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import fraction, table, text, whole
 

@@ -15,7 +15,7 @@ import polars as pl
 from dpublish.declare.grid import MAX_DIGITS, MAX_POSITIONS, Boxes, TreeShape
 from dpublish.errors import BundleError, PublishError
 from dpublish.models.hierarchical_counts import Hierarchy
-from dpublish.models.within_limits import MAX_COUNT, believable
+from dpublish.models.integer_limits import MAX_COUNT, believable
 from dpublish.releases.bundle.manifest import fraction, table, text, whole
 
 MAX_BOXES = 1 << 26

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Estimate, check_level
+from dpublish.models.integer_limits import believable
 from dpublish.models.thresholded_counts import Suppression
-from dpublish.models.within_limits import believable
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import fraction, table, whole
 from dpublish.releases.frames import generator_of, rows_to_draw

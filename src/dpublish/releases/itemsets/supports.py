@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Estimate, check_level
-from dpublish.models.integer_limits import whole_rows
+from dpublish.models.integer_limits import believable, whole_rows
 from dpublish.models.thresholded_counts import normal_quantile
 from dpublish.models.weighted_counts import (
     Floats,
@@ -37,7 +37,6 @@ from dpublish.models.weighted_counts import (
     ordered_fit,
     tail_quantile,
 )
-from dpublish.models.within_limits import believable
 from dpublish.releases.bundle.manifest import fraction, table, whole
 from dpublish.releases.frames import generator_of, rows_to_draw
 from dpublish.releases.histogram.intervals import Total
