@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from dpublish.cli import screen
 from dpublish.cli.options import Json, ReleaseFile, ShownRows
 from dpublish.requests.choices import Format
 
@@ -34,7 +35,6 @@ def _condition(word: str) -> bool:
 def show(release: ReleaseFile, json: Json = False) -> None:
     """Show what a release holds, what it cost, what it promises and who signed it. With --json: the
     manifest and signatures."""
-    from dpublish.cli import screen
     from dpublish.requests.analyst import Show
 
     shown = Show(release=release).run()
@@ -132,7 +132,6 @@ def query(
     Weighted public rows answer with the share of rows that meet a condition, or with the mean of an
     expression such as age.
     """
-    from dpublish.cli import screen
     from dpublish.requests.analyst import Answers, Query, Table
 
     columns = tuple(name.strip() for part in by or [] for name in part.split(",") if name.strip())
@@ -210,7 +209,6 @@ def sql(
     """Run SQL over the table 'release'. Counts, sums and averages are the estimates of the release,
     with limits beside them and a note that says what those rest on, or why there are none.
     """
-    from dpublish.cli import screen
     from dpublish.requests.analyst import Sql, note_columns
 
     found = Sql(release=release, select=text, level=level).run()
@@ -265,7 +263,6 @@ def export(
 
     Records state what the manifest states, and list what nobody stated.
     """
-    from dpublish.cli import screen
     from dpublish.requests.analyst import Export
 
     made = Export(
@@ -306,7 +303,6 @@ def predict(
     too, accuracy is shown: a
     figure about these rows, to be kept to yourself if they are private.
     """
-    from dpublish.cli import screen
     from dpublish.requests.analyst import Predict
 
     found = Predict(release=release, rows=rows, out=out).run()
@@ -332,7 +328,6 @@ def report(
 ) -> None:
     """Write a self-contained HTML page: what was published, the guarantee in words, distributions
     with error bars."""
-    from dpublish.cli import screen
     from dpublish.requests.analyst import Report
 
     made = Report(release=release, out=out).run()
@@ -362,7 +357,6 @@ def page(
 
     Example: dpublish page adult.dpr --out adult.html
     """
-    from dpublish.cli import screen
     from dpublish.requests.analyst import Page
 
     columns = tuple(name.strip() for name in by.split(",")) if by else ()

@@ -28,7 +28,7 @@ from typer.core import TyperGroup
 
 from dpublish.cli import analyst, auditor, curator, demo, ledger, local, online, plan, schema, serve
 from dpublish.cli.examples import add_examples
-from dpublish.cli.screen import STOPPED
+from dpublish.cli.screen import STOPPED, visible
 from dpublish.errors import PublishError
 
 UNEXPECTED = 70
@@ -217,8 +217,6 @@ def _show(kind: str, message: str, code: int, arguments: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return code
-    from dpublish.cli.screen import visible
-
     message = visible(message)  # it may quote a release, whose author is not trusted
     if sys.stderr.isatty():
         from rich.console import Console

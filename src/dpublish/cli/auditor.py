@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpublish.cli import screen
 from dpublish.cli.options import Json, LedgerName, ReleaseFile
 from dpublish.requests.choices import Relation, TierName
 
@@ -42,7 +43,6 @@ def verify(
 
     Exit code 5 when it fails.
     """
-    from dpublish.cli import screen
     from dpublish.requests.analyst import Verify
     from dpublish.requests.curator import VerifyPaid
 
@@ -134,7 +134,6 @@ def audit(
     anything about a method is
     listed with the reason. Exit code 1 when one finds a violation.
     """
-    from dpublish.cli import screen
     from dpublish.requests.audit import Audit
 
     with screen.steps(quiet=json) as progress:
@@ -154,7 +153,6 @@ def audit(
 
 def _table(found: Audited) -> None:
     from dpublish.audit.trials import Declined
-    from dpublish.cli import screen
 
     rows: list[tuple[str, ...]] = []
     for trial, report in found.reports:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpublish.cli import screen
 from dpublish.cli.options import (
     Again,
     Data,
@@ -85,7 +86,6 @@ def release(
     rows leaves except through the release itself, so a failure there has a constant text and exit
     code 6.
     """
-    from dpublish.cli import screen
     from dpublish.requests.curator import Release
 
     made = Release(
@@ -122,8 +122,6 @@ def release(
 
 
 def _released(made: Released, lines: list[tuple[str, str]]) -> None:
-    from dpublish.cli import screen
-
     for line in made.account:
         screen.say(line, style="bold")
     screen.say(f"Released {made.out}", style="bold green")
@@ -251,7 +249,6 @@ def solve(
     The release states the guarantee and what no private method could beat. 'dpublish verify' checks
     the file.
     """
-    from dpublish.cli import screen
     from dpublish.requests.solve import Solve
 
     made = Solve(
@@ -321,7 +318,6 @@ def new_key(
     json: Json = False,
 ) -> None:
     """Make a key that only you can read. Give KEY.pub to your readers, by a way that they trust."""
-    from dpublish.cli import screen
     from dpublish.requests.curator import NewKey
 
     made = NewKey(path=path, name=name, passphrase=passphrase).run(screen.Terminal())
@@ -335,7 +331,6 @@ def new_key(
 @key_app.command("show")
 def show_key(path: KeyFile, json: Json = False) -> None:
     """Show the public half of a key and its fingerprint."""
-    from dpublish.cli import screen
     from dpublish.requests.curator import ShowKey
 
     _show_key(ShowKey(path=path).run(screen.Terminal()), json=json)
@@ -345,7 +340,6 @@ def show_key(path: KeyFile, json: Json = False) -> None:
 def sign(release: ReleaseFile, sign_with: Signing, json: Json = False) -> None:
     """Sign a release that was published before. Its content, its manifest and its payment stay as
     they are."""
-    from dpublish.cli import screen
     from dpublish.requests.curator import Sign
 
     signed = Sign(release=release, sign_with=sign_with).run(screen.Terminal())
@@ -357,8 +351,6 @@ def sign(release: ReleaseFile, sign_with: Signing, json: Json = False) -> None:
 
 
 def _show_key(key: KeyFacts, *, json: bool) -> None:
-    from dpublish.cli import screen
-
     facts = key.to_json()
     if json:
         screen.write_json(facts)
@@ -376,7 +368,6 @@ def warm(
 
     A release compiles what is missing by itself, before it pays: this only saves it the time.
     """
-    from dpublish.cli import screen
     from dpublish.requests.curator import Warm
 
     done = Warm(methods=tuple(method or ())).run()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpublish.cli import screen
 from dpublish.cli.options import Json
 
 if TYPE_CHECKING:
@@ -46,8 +47,6 @@ def demo(
 ) -> None:
     """Publish, query, learn from and verify a made-up hospital table. Takes about a minute and
     explains each step."""
-    from dpublish.cli import screen
-
     _clear(out)
     with contextlib.ExitStack() as stack:
         if json:
@@ -169,7 +168,6 @@ class _Tour:
     def _against_truth(self, rows: pl.DataFrame) -> int:
         """The true answers beside the estimates. These rows are made up; nobody may do this with
         real ones."""
-        from dpublish.cli import screen
         from dpublish.releases.base import open_release
 
         self._say(
@@ -204,7 +202,6 @@ class _Tour:
         from sklearn.linear_model import LogisticRegression
         from sklearn.metrics import roc_auc_score
 
-        from dpublish.cli import screen
         from dpublish.releases.base import open_release
 
         self._say(
@@ -241,8 +238,6 @@ class _Tour:
             self._say(f"Drew {name}")
 
     def _finish(self) -> None:
-        from dpublish.cli import screen
-
         self._title("Where everything is")
         meaning = {
             "hospital.csv": "the private table (invented here; never publish yours)",
@@ -265,7 +260,6 @@ class _Tour:
     def _command(self, *words: str, expect: int = 0) -> int:
         from rich.text import Text
 
-        from dpublish.cli import screen
         from dpublish.cli.app import INTERRUPTED, run
         from dpublish.errors import PublishError
 
@@ -305,16 +299,12 @@ class _Tour:
     def _title(self, text: str) -> None:
         from rich.rule import Rule
 
-        from dpublish.cli import screen
-
         self._step += 1
         console = screen.console()
         console.print()
         console.print(Rule(f"{self._step}. {text}", align="left", style="green"))
 
     def _say(self, text: str, *, style: str | None = None) -> None:
-        from dpublish.cli import screen
-
         screen.say(text, style=style)
 
 
@@ -402,7 +392,6 @@ def docs(
     json: Json = False,
 ) -> None:
     """Read the documentation that comes with dpublish: a page, or the list of them."""
-    from dpublish.cli import screen
     from dpublish.requests.docs import Docs, Page
 
     found = Docs(page=page, search=search).run()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpublish.cli import screen
 from dpublish.cli.options import Delta, Epsilon, Json, LedgerName, LedgerUrl, Rho, SecondBudget
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ def open_(
 ) -> None:
     """Create a ledger with a budget. The budget is a cap for ever; opening it again with the same
     budget changes nothing."""
-    from dpublish.cli import screen
     from dpublish.requests.ledger import OpenLedger
 
     asked = OpenLedger(
@@ -76,7 +76,6 @@ def open_(
 def status(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> None:
     """Show the cap, what is spent and what is left, and the unit and relation that these speak
     of."""
-    from dpublish.cli import screen
     from dpublish.requests.ledger import LedgerStatus
 
     balance = LedgerStatus(url=url, name=name).run(screen.Terminal())
@@ -89,7 +88,6 @@ def status(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> 
 @app.command("history")
 def history(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> None:
     """List every entry: what was paid, when, for what, and its hash."""
-    from dpublish.cli import screen
     from dpublish.requests.ledger import History
 
     found = History(url=url, name=name).run(screen.Terminal())
@@ -115,7 +113,6 @@ def key(
 ) -> None:
     """Say what was paid under a key, and whether its answer is there, can still be made, or is
     lost."""
-    from dpublish.cli import screen
     from dpublish.requests.ledger import OfKey
 
     found = OfKey(url=url, name=name, key=key).run(screen.Terminal())
@@ -139,7 +136,6 @@ def verify(
     new anchor if its own is lost.
     Temporary files that killed runs left beside the ledger and its anchor are removed.
     """
-    from dpublish.cli import screen
     from dpublish.requests.ledger import VerifyLedger
 
     found = VerifyLedger(url=url, name=name, head=head).run(screen.Terminal())
@@ -177,7 +173,6 @@ def witness(
     Where the anchor and its witness are both lost, --remove with --head goes on with a ledger that
     has the entry of that line.
     """
-    from dpublish.cli import screen
     from dpublish.requests.ledger import Witness
 
     balance = Witness(url=url, name=name, place=place, remove=remove, head=head).run(
@@ -194,7 +189,6 @@ def merge(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> N
     The one with the smallest cap is kept and charged with what the others spent. No budget comes
     back.
     """
-    from dpublish.cli import screen
     from dpublish.requests.ledger import Merge
 
     balance = Merge(url=url, name=name).run(screen.Terminal())
@@ -205,7 +199,6 @@ def merge(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> N
 def recover(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> None:
     """Go on with another copy when the newest is lost. What this machine knows to be spent beyond
     it is written off."""
-    from dpublish.cli import screen
     from dpublish.requests.ledger import Recover
 
     balance = Recover(url=url, name=name).run(screen.Terminal())
@@ -234,7 +227,6 @@ def backup(
 
     Stores of sessions hold exact counts: keep the backup as you keep the rows.
     """
-    from dpublish.cli import screen
     from dpublish.requests.ledger import BackUp
 
     made = BackUp(url=url, out=out, folder=folder).run(screen.Terminal())
@@ -261,7 +253,6 @@ def restore(
 ) -> None:
     """Put a backup back where nothing is, after checking all of it. Exit code 4 when it is older
     than what this machine has seen."""
-    from dpublish.cli import screen
     from dpublish.requests.ledger import Restore
 
     found = Restore(backup=backup, url=url, folder=folder, older=older).run(screen.Terminal())
@@ -274,8 +265,6 @@ def restore(
 
 
 def _changed(balance: Status, what: str, *, json: bool) -> None:
-    from dpublish.cli import screen
-
     if json:
         screen.write_json(balance.to_json())
         return
@@ -284,7 +273,6 @@ def _changed(balance: Status, what: str, *, json: bool) -> None:
 
 
 def _show(status: Status) -> None:
-    from dpublish.cli import screen
     from dpublish.privacy.cost import Cost
 
     screen.facts(

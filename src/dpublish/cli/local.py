@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dpublish.cli import screen
 from dpublish.cli.options import Json
 
 app = typer.Typer(
@@ -31,7 +32,6 @@ def plan(
     json: Json = False,
 ) -> None:
     """Show what a survey costs each person and how exact it would be. Needs no answers."""
-    from dpublish.cli import screen
     from dpublish.privacy.cost import show
     from dpublish.requests.local import PlanSurvey
 
@@ -91,7 +91,6 @@ def randomize(
     json: Json = False,
 ) -> None:
     """Turn answers into reports that may be given to anyone. Run it where the answers are."""
-    from dpublish.cli import screen
     from dpublish.requests.local import Randomize
 
     made = Randomize(
@@ -122,7 +121,6 @@ def aggregate(
     json: Json = False,
 ) -> None:
     """Estimate, with error bars, what everybody answered. Free: it only reads reports."""
-    from dpublish.cli import screen
     from dpublish.requests.local import Aggregate
 
     found = Aggregate(reports=tuple(reports), survey=survey, level=level, most=most, out=out).run()
@@ -136,7 +134,6 @@ def aggregate(
 
 
 def _show(name: str, result: Any, most: int) -> None:
-    from dpublish.cli import screen
     from dpublish.estimate import Estimate
     from dpublish.local.conjunctions import ConjunctionEstimates
     from dpublish.local.estimates import Frequencies

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpublish.cli import screen
 from dpublish.cli.options import (
     Again,
     Data,
@@ -55,7 +56,6 @@ def plan(
 ) -> None:
     """Say what a session would promise, from the schema alone. Nothing is read and nothing is
     spent."""
-    from dpublish.cli import screen
     from dpublish.requests.online import PlanSession
 
     given = settings_of(setting)
@@ -99,7 +99,6 @@ def open_(
 ) -> None:
     """Pay for a session, count the rows once, and make the folder that 'ask' reads. Nothing else is
     ever charged for it."""
-    from dpublish.cli import screen
     from dpublish.requests.online import OpenSession
 
     opened = OpenSession(
@@ -145,7 +144,6 @@ def ask(
     json: Json = False,
 ) -> None:
     """Answer one query. Easy ones are free; hard ones use up one of the session's hard answers."""
-    from dpublish.cli import screen
     from dpublish.requests.online import Ask
 
     answer = Ask(session=session, query=query, weights=weights, key=key).run()
@@ -185,8 +183,6 @@ def close(session: SessionFolder, json: Json = False) -> None:
 
 
 def _show(session: SessionShown, *, json: bool, title: str | None = None) -> None:
-    from dpublish.cli import screen
-
     if json:
         screen.write_json(session.to_json())
         return

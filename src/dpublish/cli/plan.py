@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpublish.cli import screen
 from dpublish.cli.options import (
     Delta,
     Json,
@@ -41,7 +42,6 @@ def methods(
 ) -> None:
     """List the methods of 'release', 'online' and 'solve', or explain one: what it needs, shows and
     hides, and its settings."""
-    from dpublish.cli import screen
     from dpublish.requests.curator import MethodList, Methods
 
     found = Methods(name=name).run()
@@ -64,8 +64,6 @@ def methods(
 
 
 def _explain(method: MethodHelp) -> None:
-    from dpublish.cli import screen
-
     screen.say(f"{method.name} (dp.{method.class_name})", style="bold")
     screen.say(method.summary)
     screen.facts(method.lines.items())
@@ -152,7 +150,6 @@ def plan(
     --question, the method is tried on stand-in rows that are drawn from the schema.
     """
     from dpublish.catalogue import methods as catalogued
-    from dpublish.cli import screen
     from dpublish.requests.plans import Plan
 
     if survey is not None:
@@ -199,7 +196,6 @@ def plan(
 
 
 def _expected(answers: Sequence[Answered]) -> None:
-    from dpublish.cli import screen
     from dpublish.curator.rehearse import NOT_ABOUT
 
     screen.grid(
@@ -256,7 +252,6 @@ def rehearse(
     The answers stand beside the truth about the stand-in rows. Nothing here is about the private
     data, and a table that a ledger on this machine has paid for is refused as a stand-in.
     """
-    from dpublish.cli import screen
     from dpublish.requests.plans import Rehearse
 
     with screen.steps(quiet=json) as progress:
@@ -306,7 +301,6 @@ def compare(
 
     Every suitable method is tried on stand-in rows that are drawn from the schema.
     """
-    from dpublish.cli import screen
     from dpublish.curator.rehearse import NOT_ABOUT
     from dpublish.requests.plans import Compare
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpublish.cli import screen
 from dpublish.cli.options import (
     Again,
     Data,
@@ -66,7 +67,6 @@ def draft(
     a person has replaced
     its levels and bounds by public knowledge and has deleted the [draft] table.
     """
-    from dpublish.cli import screen
     from dpublish.requests.schemas import Draft
 
     asked = Draft(
@@ -168,7 +168,6 @@ def discover(
     is found, with noise; the new schema cites the receipt and is not private. 'dpublish plan
     --method discovery' says before how many people a level needs.
     """
-    from dpublish.cli import screen
     from dpublish.requests.schemas import Discover
 
     made = Discover(
@@ -220,8 +219,6 @@ def new(
 
 
 def _show_text(made: SchemaText, json: bool) -> None:
-    from dpublish.cli import screen
-
     if json:
         screen.write_json(made.to_json())
         return
@@ -248,7 +245,6 @@ def check(
 ) -> None:
     """Check that a schema is complete: kinds, levels, bounds, unit, no draft stamp. Exit code 2
     when it is not."""
-    from dpublish.cli import screen
     from dpublish.requests.schemas import CheckSchema
 
     found = CheckSchema(path=path, data=data).run()
@@ -291,7 +287,6 @@ def check_data(
     private
     as the rows. Exit code 2 when something would not be read. A release never reads its result.
     """
-    from dpublish.cli import screen
     from dpublish.requests.schemas import CheckData
 
     asked = CheckData(
@@ -313,8 +308,6 @@ def check_data(
 
 
 def _show_check(found: DataCheck) -> None:
-    from dpublish.cli import screen
-
     screen.grid(
         [
             "column",
@@ -376,7 +369,6 @@ def _show_check(found: DataCheck) -> None:
 @app.command("show")
 def show(path: SchemaPath, json: Json = False) -> None:
     """Show a schema as dpublish reads it, with every default filled in."""
-    from dpublish.cli import screen
     from dpublish.requests.schemas import ShowSchema
 
     shown = ShowSchema(path=path).run()
