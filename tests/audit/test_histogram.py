@@ -8,32 +8,38 @@ from fractions import Fraction
 
 import pytest
 
+from built_in import exact_on_every_pair
 from dpublish import audit
+from dpublish.audit.trials.synthetic_inputs import RELATIONS, schema_text, unit_lines
+from dpublish.audit.trials.tables import bits, table_trial
+from dpublish.audit.trials.trial import Exact
 from dpublish.declare.schema import Schema
 from dpublish.methods.histogram.mechanism import Histogram
 from dpublish.privacy.cost import Cost
 
-RELATIONS = {
-    "replace-one": 'neighbours = "replace-one"\nsize = 3\n',
-    "add-remove-one": 'neighbours = "add-remove-one"\nnominal_size = 3\n',
-}
-UNIT = 'unit = "person"\nmax_rows_per_unit = 2\n'
-COLUMN = '[columns.a]\nkind = "boolean"\noutside = "drop"\n'
+COLUMN = bits("a")
 
 
-def schema_of(relation: str, extra: str = "") -> Schema:
-    return Schema.from_toml(f'[dataset]\nname = "t"\n{RELATIONS[relation]}{extra}{COLUMN}')
+def schema_of(relation: str, per_unit: int = 1) -> Schema:
+    return Schema.from_toml(schema_text(relation, COLUMN, size=3, extra=unit_lines(per_unit)))
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("extra", ["", UNIT], ids=["one row", "two rows"])
-def test_exact_privacy_is_the_claim_on_all_tiny_tables(relation: str, extra: str) -> None:
+@pytest.mark.parametrize("per_unit", [1, 2], ids=["one row", "two rows"])
+def test_exact_privacy_is_the_claim_on_all_tiny_tables(relation: str, per_unit: int) -> None:
     """Every neighbouring pair, every outcome: the worst log-ratio is at most epsilon, and close to
     it: noise is not wasted."""
-    mechanism = Histogram(threshold=1, count_share=0)
-    tried = audit.subject(mechanism, schema_of(relation, extra), Cost.pure(1))
-    report = audit.exact(tried, list(tried.pairs(rows=2)), epsilon=1, window=(-2, 5))
-    assert report.passed, report.summary()
+    settings = {"threshold": "1", "count_share": "0"}
+    report = exact_on_every_pair(
+        table_trial(
+            "histogram",
+            relation,
+            ("a",),
+            settings=settings,
+            per_unit=per_unit,
+            exact=Exact(window=(-2, 5)),
+        )
+    )
     assert 0.8 < report.loss <= 1 + 1e-9
 
 
@@ -56,17 +62,17 @@ def test_replay_in_many_settings(relation: str) -> None:
         assert report.passed, report.summary()
 
 
-SETTINGS = list(itertools.product(RELATIONS, ("", UNIT), (0, 2), ("1/2", 1, 3)))
+SETTINGS = list(itertools.product(RELATIONS, (1, 2), (0, 2), ("1/2", 1, 3)))
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("relation", "extra", "threshold", "epsilon"), SETTINGS)
+@pytest.mark.parametrize(("relation", "per_unit", "threshold", "epsilon"), SETTINGS)
 def test_sampled_bound_never_exceeds_the_claim(
-    relation: str, extra: str, threshold: int, epsilon: str | int
+    relation: str, per_unit: int, threshold: int, epsilon: str | int
 ) -> None:
     """24 settings x 10 pairs x 25 events; family-wise false-alarm rate 1e-3 over the whole test."""
     tried = audit.subject(
-        Histogram(threshold=threshold), schema_of(relation, extra), Cost.pure(epsilon)
+        Histogram(threshold=threshold), schema_of(relation, per_unit), Cost.pure(epsilon)
     )
     pairs = list(tried.pairs(rows=3))[:10]
     report = audit.sampled(

@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 
 import dpublish as dp
+from built_in import exact_on_every_pair, trial
 from dpublish import audit
-from dpublish.audit import neighbours
 from dpublish.declare.grid import Grid
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, QueryError
@@ -134,23 +134,7 @@ class TestRefusals:
 class TestAudit:
     @pytest.mark.parametrize("relation", ["replace-one", "add-remove-one"])
     def test_exact_privacy(self, relation: str) -> None:
-        size = "size = 2" if relation == "replace-one" else "nominal_size = 2"
-        mechanism = Halfspaces(k=2, projections=1, cells=4)
-        plan = mechanism.plan(schema_of(f'neighbours = "{relation}"\n{size}'), ONE)
-        made = mechanism.statistic(plan).sectors
-
-        def whole(noise: Any, rows: Any) -> Any:
-            spots = np.array(rows, dtype=np.int64).reshape(-1, 2)
-            return mechanism.run(noise, made.counts([spots[:, 0], spots[:, 1]]), plan)
-
-        corners = [(0, 0), (1 << 19, 900_000), (1_000_000, 10)]
-        pairs = (
-            neighbours.replace_one(corners, rows=2)
-            if relation == "replace-one"
-            else neighbours.add_remove(corners, max_rows=2)
-        )
-        report = audit.exact(whole, list(pairs), epsilon=1, window=(-1, 2))
-        assert report.passed, report.summary()
+        exact_on_every_pair(trial("halfspaces", relation))
 
     def test_forgetting_that_projections_add_up_is_caught(self) -> None:
         mechanism = Halfspaces(k=2, projections=3, cells=4)

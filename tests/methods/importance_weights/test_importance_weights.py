@@ -13,7 +13,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from built_in import exact_on_every_pair
 from dpublish import audit
+from dpublish.audit.trials import tables
+from dpublish.audit.trials.trial import Exact
 from dpublish.declare.schema import Schema
 from dpublish.errors import InputError, PlanError
 from dpublish.methods.base import CodedRows, Output
@@ -383,14 +386,21 @@ POINTS = pl.DataFrame({"x": [0.1, 0.2, 0.35, 0.6, 0.9]})
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("extra", ["", UNIT], ids=["one row", "two rows"])
-def test_exact_privacy_of_moments_on_all_tiny_tables(relation: str, extra: str) -> None:
+@pytest.mark.parametrize("per_unit", [1, 2], ids=["one row", "two rows"])
+def test_exact_privacy_of_moments_on_all_tiny_tables(relation: str, per_unit: int) -> None:
     """Every neighbouring pair, every outcome: the worst log-ratio is at most epsilon, and close to
     it: noise is not wasted."""
-    method = ImportanceWeights(public=TOSSES, choose_pairs=0)
-    tried = audit.subject(method, schema_of(RELATIONS[relation] + extra, TINY), ONE)
-    report = audit.exact(tried, list(tried.pairs(rows=2)), epsilon=1, window=(-2, 4))
-    assert report.passed, report.summary()
+    settings = {"public": "volunteers.csv", "choose_pairs": "0"}
+    tried = tables.table_trial(
+        "importance-weights",
+        relation,
+        ("a",),
+        settings=settings,
+        public=tables.VOLUNTEERS,
+        per_unit=per_unit,
+        exact=Exact(window=(-2, 4)),
+    )
+    report = exact_on_every_pair(tried)
     assert 0.6 < report.loss <= 1 + 1e-9
 
 

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 import dpublish as dp
+from built_in import exact_on_every_pair, trial
 from dpublish import audit
 from dpublish.audit import neighbours
 from dpublish.cli.app import run
@@ -165,21 +166,7 @@ class TestAudit:
     @pytest.mark.parametrize("relation", ["replace-one", "add-remove-one"])
     @pytest.mark.parametrize("tree", ["privtree", "dyadic", "binary-search"])
     def test_exact_privacy_of_the_whole_run(self, relation: str, tree: Any) -> None:
-        mechanism = IntervalTree(tree=tree, structure_share="1/2", accuracy="1/2")
-        plan = mechanism.plan(tiny(relation), ONE)
-
-        def whole(noise: Any, rows: Any) -> Any:
-            return mechanism.run(noise, points(rows), plan)
-
-        pairs = list(
-            neighbours.replace_one((0, 1), rows=2)
-            if relation == "replace-one"
-            else neighbours.add_remove((0, 1), max_rows=2)
-        )
-        # the search makes more draws, so fewer answers of each are told apart
-        window = (0, 2) if tree == "binary-search" else (-1, 3)
-        report = audit.exact(whole, pairs, epsilon=1, window=window, root=3)
-        assert report.passed, report.summary()
+        report = exact_on_every_pair(trial("interval-tree", f"{relation}, {tree}"))
         if tree == "dyadic":
             assert report.loss > 0.9
 

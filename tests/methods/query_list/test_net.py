@@ -15,8 +15,10 @@ import polars as pl
 import pytest
 
 import dpublish as dp
+from built_in import exact_on_every_pair, trial
 from dpublish import audit
 from dpublish.audit import neighbours
+from dpublish.audit.trials.tables import table_trial
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
@@ -89,16 +91,8 @@ class TestNet:
     @pytest.mark.parametrize("relation", ["replace-one", "add-remove-one"])
     @pytest.mark.parametrize("rule", ["exponential", "permute-and-flip"])
     def test_exact_privacy(self, relation: str, rule: Any) -> None:
-        call = runner(
-            Net(queries="marginals:2", points=2, rule=rule), schema_of(relation=relation, size=2)
-        )
-        pairs = (
-            neighbours.replace_one(range(4), rows=2)
-            if relation == "replace-one"
-            else neighbours.add_remove(range(4), max_rows=2)
-        )
-        report = audit.exact(call, list(pairs), epsilon=1)
-        assert report.passed, report.summary()
+        settings = {"queries": "marginals:2", "points": "2", "rule": rule}
+        report = exact_on_every_pair(table_trial("net", relation, ("a", "b"), settings=settings))
         assert report.loss > 0.3
 
     def test_half_the_sensitivity_is_caught(self) -> None:
@@ -139,17 +133,7 @@ class TestNet:
 class TestMultiplicativeWeights:
     @pytest.mark.parametrize("relation", ["replace-one", "add-remove-one"])
     def test_exact_privacy(self, relation: str) -> None:
-        call = runner(
-            MultiplicativeWeights(queries="marginals:1", rounds=1),
-            schema_of(relation=relation, size=2),
-        )
-        pairs = (
-            neighbours.replace_one(range(4), rows=2)
-            if relation == "replace-one"
-            else neighbours.add_remove(range(4), max_rows=2)
-        )
-        report = audit.exact(call, list(pairs), epsilon=1, window=(-1, 3))
-        assert report.passed, report.summary()
+        exact_on_every_pair(trial("multiplicative-weights", relation))
 
     def test_replay_of_several_rounds(self) -> None:
         call = runner(MultiplicativeWeights(queries="parities:2", rounds=4), schema_of())

@@ -133,7 +133,7 @@ def _trial(
     per_unit: int = 1,
     twin: str | None = None,
 ) -> Trial:
-    unit = unit_lines(per_unit) if per_unit > 1 else ""
+    unit = unit_lines(per_unit)
     schema = Schema.from_toml(schema_text(relation, SMALL, size=2, extra=unit))
     made = mechanism.settings_type(domain=schema.domain(("v",), rows=2), **settings)
     plan = Plan(method=method, kind="online", schema=schema, cost=Cost.pure(1), settings=made)
@@ -216,9 +216,7 @@ def _twin(method: str, relation: str, per_unit: int) -> Twin:
     with entropy frozen the blind is the same and the digest is not. The transcript is chained to
     it. What both say is printed as JSON, and compared.
     """
-    text = schema_text(
-        relation, COLUMN, size=ROWS // per_unit, extra=unit_lines(per_unit) if per_unit > 1 else ""
-    )
+    text = schema_text(relation, COLUMN, size=ROWS // per_unit, extra=unit_lines(per_unit))
     settings = ["--set", "max_hard=3", "--set", "max_queries=20"]
     opening = [
         "online",

@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dpublish.audit.trials.synthetic_inputs import (
-    RELATIONS,
-    csv_pairs,
-    release_call,
-    release_twin,
-    schema_text,
-    unit_lines,
-    unit_pairs,
-    with_all_units,
-)
-from dpublish.audit.trials.tables import SEVERAL, in_rho, table_trial
+from dpublish.audit.trials.synthetic_inputs import RELATIONS
+from dpublish.audit.trials.tables import in_rho, release_trial, table_trial
 from dpublish.audit.trials.trial import Exact, Replay, Sampled, Trial
 from dpublish.privacy.cost import Cost
 
@@ -185,30 +176,19 @@ def _column_trial(
     header: str,
     universe: tuple[str, ...],
     *,
-    case: str = "",
     per_unit: int = 1,
-    **tiers: Any,
+    **options: Any,
 ) -> Trial:
     """`per_unit` > 1: one person with several rows in the place of two rows."""
-    if per_unit == 1:
-        pairs, extra = csv_pairs(relation, header, universe, rows=2), ""
-    else:
-        pairs, extra = (
-            unit_pairs(relation, header, universe, units=1, per_unit=per_unit),
-            unit_lines(per_unit),
-        )
-        case = f"{case}, {SEVERAL}" if case else SEVERAL
-    text = schema_text(relation, columns, size=2 if per_unit == 1 else 1, extra=extra)
-    inputs = with_all_units(pairs, 1) if per_unit > 1 and relation == "replace-one" else None
-    cost = Cost.pure(1)
-    return Trial(
-        method=method,
-        case=f"{relation}, {case}" if case else relation,
-        neighbours=relation,
-        claim=cost,
-        call=release_call(method, settings, text, cost),
-        pairs=pairs,
-        twin=release_twin(method, settings, text, cost, inputs=inputs),
+    return release_trial(
+        method,
+        relation,
+        columns,
+        header,
+        universe,
+        settings=settings,
+        rows=2 if per_unit == 1 else 1,
+        per_unit=per_unit,
         sampled=Sampled(runs=1500),
-        **tiers,
+        **options,
     )

@@ -41,36 +41,32 @@ def csv(header: str, rows: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in (header, *rows)).encode()
 
 
-def csv_pairs(
-    relation: str, header: str, universe: Sequence[str], *, rows: int
-) -> list[tuple[bytes, bytes]]:
-    """All neighbouring files of up to `rows` rows taken from `universe`."""
-    pairs = (
-        neighbours.replace_one(universe, rows=rows)
-        if relation == "replace-one"
-        else neighbours.add_remove(universe, max_rows=rows)
-    )
-    return [(csv(header, one), csv(header, other)) for one, other in pairs]
-
-
 UNIT = "who"
 
 
 def unit_lines(per_unit: int) -> str:
-    """What a schema says when a person has several rows."""
-    return f'unit = "{UNIT}"\nmax_rows_per_unit = {per_unit}\n'
+    """What a schema says of units: nothing where each is a row."""
+    return f'unit = "{UNIT}"\nmax_rows_per_unit = {per_unit}\n' if per_unit > 1 else ""
 
 
-def unit_pairs(
-    relation: str, header: str, universe: Sequence[str], *, units: int, per_unit: int
+def people_pairs(
+    relation: str, header: str, universe: Sequence[str], *, rows: int, per_unit: int
 ) -> list[tuple[bytes, bytes]]:
-    """All neighbouring files of up to `units` people, some of whom have one row more than a person
-    may count with."""
-    make = neighbours.replace_one_unit if relation == "replace-one" else neighbours.add_remove_unit
-    pairs = make(universe, units=units, max_rows_per_unit=per_unit + 1)
-    named = f"{UNIT},{header}"
+    """All neighbouring files of up to `rows` rows taken from `universe`; with `per_unit` > 1, of up
+    to `rows` people, some of whom have one row more than a person may count with."""
+    replaced = relation == "replace-one"
+    if per_unit == 1:
+        by_row = (
+            neighbours.replace_one(universe, rows=rows)
+            if replaced
+            else neighbours.add_remove(universe, max_rows=rows)
+        )
+        return [(csv(header, one), csv(header, other)) for one, other in by_row]
+    make = neighbours.replace_one_unit if replaced else neighbours.add_remove_unit
+    by_unit = make(universe, units=rows, max_rows_per_unit=per_unit + 1)
     files = [
-        [csv(named, (f"{unit},{row}" for unit, row in side)) for side in pair] for pair in pairs
+        [csv(f"{UNIT},{header}", (f"{unit},{row}" for unit, row in side)) for side in pair]
+        for pair in by_unit
     ]
     return [(one, other) for one, other in files if one != other]
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dpublish.audit.trials.synthetic_inputs import (
     RELATIONS,
     csv,
-    csv_pairs,
+    people_pairs,
     release_call,
     release_twin,
     schema_text,
     unit_lines,
-    unit_pairs,
     with_all_units,
 )
 from dpublish.audit.trials.trial import Exact, Sampled, Trial
@@ -39,9 +38,20 @@ def bits(*names: str) -> str:
 
 
 def table_trial(
+    method: str, relation: str, columns: tuple[str, ...], *, rules: str = "", **options: Any
+) -> Trial:
+    """A release method on all small tables of yes-or-no columns."""
+    universe = {1: ONE_BIT, 2: TWO_BITS, 3: THREE_BITS}[len(columns)]
+    declared = bits(*columns) + rules
+    return release_trial(method, relation, declared, ",".join(columns), universe, **options)
+
+
+def release_trial(
     method: str,
     relation: str,
-    columns: tuple[str, ...],
+    columns: str,
+    header: str,
+    universe: Sequence[str],
     *,
     settings: Mapping[str, str],
     rows: int = 2,
@@ -50,37 +60,23 @@ def table_trial(
     public: Mapping[str, bytes] | None = None,
     size: int | None = None,
     per_unit: int = 1,
-    rules: str = "",
     **tiers: Any,
 ) -> Trial:
-    """A release method on all small tables of yes-or-no columns. `per_unit` > 1: of `rows` people
+    """A release method on all small tables of rows of a universe. `per_unit` > 1: of `rows` people
     with several rows each."""
     cost = claim or Cost.pure(1)
-    universe = {1: ONE_BIT, 2: TWO_BITS, 3: THREE_BITS}[len(columns)]
-    header = ",".join(columns)
-    if per_unit == 1:
-        pairs, extra = csv_pairs(relation, header, universe, rows=rows), ""
-    else:
-        pairs = unit_pairs(relation, header, universe, units=rows, per_unit=per_unit)
-        case, extra = f"{case}, {SEVERAL}" if case else SEVERAL, unit_lines(per_unit)
-    text = schema_text(relation, bits(*columns) + rules, size=size or rows, extra=extra)
+    several = per_unit > 1
+    pairs = people_pairs(relation, header, universe, rows=rows, per_unit=per_unit)
+    text = schema_text(relation, columns, size=size or rows, extra=unit_lines(per_unit))
+    together = with_all_units(pairs, rows) if several and relation == "replace-one" else None
     return Trial(
         method=method,
-        case=f"{relation}, {case}" if case else relation,
+        case=", ".join(filter(None, (relation, case, SEVERAL if several else ""))),
         neighbours=relation,
         claim=cost,
         call=release_call(method, settings, text, cost, public=public),
         pairs=pairs,
-        twin=release_twin(
-            method,
-            settings,
-            text,
-            cost,
-            public=public,
-            inputs=with_all_units(pairs, rows)
-            if per_unit > 1 and relation == "replace-one"
-            else None,
-        ),
+        twin=release_twin(method, settings, text, cost, public=public, inputs=together),
         **tiers,
     )
 
@@ -127,11 +123,10 @@ def _discovery(
 ) -> Trial:
     """Beside the rows that differ there is a crowd of people of the first kind, as many as the
     threshold: whether it is found depends on a single person."""
-    if per_unit == 1:
-        pairs, extra = csv_pairs(relation, header, universe, rows=2), ""
-    else:
-        pairs = unit_pairs(relation, header, universe, units=1, per_unit=per_unit)
-        case, extra = f"{case}, {SEVERAL}", unit_lines(per_unit)
+    people = 2 if per_unit == 1 else 1
+    pairs = people_pairs(relation, header, universe, rows=people, per_unit=per_unit)
+    extra = unit_lines(per_unit)
+    case = f"{case}, {SEVERAL}" if extra else case
     schema = Schema.from_toml(schema_text(relation, columns, size=2, extra=extra))
     crowd = Discovery().plan(schema, cost).settings.parts[0].threshold
     lines = (f"crowd {n},{universe[0]}" if extra else universe[0] for n in range(crowd))
