@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import html
 import importlib
+import importlib.util
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -79,7 +80,12 @@ class Release(abc.ABC):
         read."""
 
     def sections(self) -> Report:
-        """What the report about this release says that is particular to it, as data."""
+        """What the report about this release says that is particular to it, as data: what the
+        module `report` beside a kind's class makes of it."""
+        room = type(self).__module__.rpartition(".")[0]
+        if room and importlib.util.find_spec(f"{room}.report") is not None:
+            made: Report = importlib.import_module(f"{room}.report").sections(self)
+            return made
         from dpublish.present.report import Report, how_it_was_made
 
         lead = (

@@ -19,7 +19,6 @@ from dpublish.releases.bundle.manifest import MAX_AXES, MAX_NAME, table, text, t
 
 if TYPE_CHECKING:
     from dpublish.declare.schema import Schema
-    from dpublish.present.report import Report
 
 FRAME = {
     "column": pl.String,
@@ -121,11 +120,6 @@ class DiscoveryRelease(Release):
 
     def summary(self) -> dict[str, str]:
         return {**super().summary(), **{one.name: described(one) for one in self.found}}
-
-    def sections(self) -> Report:
-        from dpublish.releases.discovery.report import sections
-
-        return sections(self)
 
 
 def described(one: Found) -> str:

@@ -30,7 +30,6 @@ from dpublish.releases.histogram.intervals import Answers
 from dpublish.releases.naming import marginal_frame, marginal_shape, named_columns
 
 if TYPE_CHECKING:
-    from dpublish.present.report import Report
     from dpublish.query.predicate import Node
 
 MAX_POINTS = 20_000_000
@@ -287,11 +286,6 @@ class GeneralizedRelease(CellsRelease):
         places = named_columns(self.domain, columns)
         rows, sizes, codes = self._points(places)
         return [codes[place] for place in places], self.estimates[rows] / sizes[rows]
-
-    def sections(self) -> Report:
-        from dpublish.releases.generalized_table.report import sections
-
-        return sections(self)
 
     @property
     def rows(self) -> int:

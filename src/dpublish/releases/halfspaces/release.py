@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -18,9 +18,6 @@ from dpublish.models.sectors import Sectors
 from dpublish.models.thresholded_counts import laplace_cumulants
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import fraction, table, text, whole
-
-if TYPE_CHECKING:
-    from dpublish.present.report import Report
 
 COUNTS_SCHEMA: dict[str, Any] = {"count": pl.Int64}
 MAX_CELLS = 1 << 22
@@ -120,11 +117,6 @@ class HalfspacesRelease(Release):
 
         weights, above = linear_condition(condition, self.columns)
         return self.count(weights, above=above, level=level)
-
-    def sections(self) -> Report:
-        from dpublish.releases.halfspaces.report import sections
-
-        return sections(self)
 
     def summary(self) -> dict[str, str]:
         out = super().summary()

@@ -24,7 +24,6 @@ from dpublish.releases.naming import marginal_frame, marginal_shape, named_colum
 from dpublish.releases.resampled import ResampledRelease, noise_like
 
 if TYPE_CHECKING:
-    from dpublish.present.report import Report
     from dpublish.query.predicate import Node
 
 CELLS_SCHEMA = {"cell": pl.UInt64, "count": pl.Int64}
@@ -167,11 +166,6 @@ class HistogramRelease(CellsRelease, ResampledRelease):
         return sample_rows(
             self.cells, self.counts, self.domain, self.rows if n is None else n, seed
         )
-
-    def sections(self) -> Report:
-        from dpublish.releases.histogram.report import sections
-
-        return sections(self)
 
     @property
     def rows(self) -> int:

@@ -31,7 +31,6 @@ from dpublish.releases.naming import marginal_frame, marginal_shape, named_colum
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from dpublish.present.report import Report
     from dpublish.query.predicate import Node
 
 ABSENT = (
@@ -447,11 +446,6 @@ class IntervalTreeRelease(AggregatesRelease):
         from dpublish.releases.interval_tree.figures import plot_tree
 
         return plot_tree(self, columns, level=check_level(level))
-
-    def sections(self) -> Report:
-        from dpublish.releases.interval_tree.report import sections
-
-        return sections(self)
 
     def summary(self) -> dict[str, str]:
         rows = super().summary()

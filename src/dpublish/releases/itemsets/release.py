@@ -37,7 +37,6 @@ from dpublish.releases.itemsets.mining import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from dpublish.present.report import Report
 
 TABLES: dict[str, dict[str, type[pl.DataType]]] = {
     "items": {"name": pl.String},
@@ -377,11 +376,6 @@ class ItemsetRelease(Release):
         from dpublish.releases.itemsets.figures import plot_top_itemsets
 
         return plot_top_itemsets(self, k, min_size=min_size, level=level)
-
-    def sections(self) -> Report:
-        from dpublish.releases.itemsets.report import sections
-
-        return sections(self)
 
     @property
     def transactions(self) -> int:

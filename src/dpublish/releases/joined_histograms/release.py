@@ -42,7 +42,6 @@ from dpublish.releases.resampled import ResampledRelease
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from dpublish.present.report import Report
     from dpublish.query.predicate import Node
     from dpublish.releases.joined_histograms.sums import TableSums
 
@@ -279,11 +278,6 @@ class JoinedRelease(ResampledRelease):
         from dpublish.present.figures import plot_marginal
 
         return plot_marginal(cast(Any, self), columns, level=level, top=top)
-
-    def sections(self) -> Report:
-        from dpublish.releases.joined_histograms.report import sections
-
-        return sections(self)
 
     def summary(self) -> dict[str, str]:
         rows = super().summary()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -18,9 +18,6 @@ from dpublish.models.linear_features import CODINGS, FloatArray, LinearFeatures
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import MAX_AXES, read_domain, table, text, whole
 from dpublish.releases.frames import column_values
-
-if TYPE_CHECKING:
-    from dpublish.present.report import Report
 
 COEFFICIENTS_SCHEMA = {"model": pl.UInt32, "feature": pl.UInt32, "multiple": pl.Int64}
 LOSSES = ("logistic", "huber")
@@ -116,11 +113,6 @@ class LinearModelRelease(Release):
         from dpublish.releases.linear_model.classifier import LinearModelClassifier
 
         return LinearModelClassifier(self)
-
-    def sections(self) -> Report:
-        from dpublish.releases.linear_model.report import sections
-
-        return sections(self)
 
     def summary(self) -> dict[str, str]:
         facts = self.manifest["facts"]

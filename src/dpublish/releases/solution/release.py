@@ -37,7 +37,6 @@ from dpublish.releases.solution.costs import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from dpublish.present.report import Report
 
 # problem -> the main table, its column of numbers, and the fact that says how many there are to
 # choose from
@@ -319,11 +318,6 @@ class SolutionRelease(Release):
         from dpublish.releases.solution.figures import plot_solution
 
         return plot_solution(self, self._main, self._named(self._numbers), top=top, edges=edges)
-
-    def sections(self) -> Report:
-        from dpublish.releases.solution.report import sections
-
-        return sections(self)
 
     def summary(self) -> dict[str, str]:
         rows = super().summary()

@@ -23,7 +23,6 @@ from dpublish.releases.synthetic.intervals import ClassLimits
 from dpublish.workloads.query_classes import QueryClass, query_class
 
 if TYPE_CHECKING:
-    from dpublish.present.report import Report
     from dpublish.query.predicate import Node
     from dpublish.query.sql_limits import Where
     from dpublish.releases.aggregates import Asked
@@ -278,11 +277,6 @@ class SyntheticRelease(CellsRelease):
             decode_cells(self.cells, self.domain, place)
             for place in named_columns(self.domain, columns)
         ], self.weights
-
-    def sections(self) -> Report:
-        from dpublish.releases.synthetic.report import sections
-
-        return sections(self)
 
     @staticmethod
     def _check_level(level: float) -> None:

@@ -34,7 +34,6 @@ from dpublish.releases.weighted_rows.questions import means_the_same, read_quest
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from dpublish.present.report import Report
 
 VARIANTS = ("moments", "output", "gaussian", "objective")
 WEIGHTS_SCHEMA = {"weight": pl.Float64, "base": pl.Float64}
@@ -300,11 +299,6 @@ class WeightedRowsRelease(Release):
         from dpublish.releases.weighted_rows.figures import plot_shares
 
         return plot_shares(self, column, level=level, top=top)
-
-    def sections(self) -> Report:
-        from dpublish.releases.weighted_rows.report import sections
-
-        return sections(self)
 
     def warnings(self) -> tuple[str, ...]:
         """What should make a reader careful with these weights."""

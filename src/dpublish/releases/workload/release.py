@@ -33,7 +33,6 @@ from dpublish.workloads.query_classes import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from dpublish.present.report import Report
     from dpublish.query.predicate import Node
 
 Floats = NDArray[np.float64]
@@ -198,11 +197,6 @@ class WorkloadRelease(AggregatesRelease):
         from dpublish.present.figures import plot_marginal
 
         return plot_marginal(self, columns, level=level, top=top)
-
-    def sections(self) -> Report:
-        from dpublish.releases.workload.report import sections
-
-        return sections(self)
 
     def summary(self) -> dict[str, str]:
         rows = super().summary()
