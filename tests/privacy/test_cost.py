@@ -20,7 +20,6 @@ from dpublish.privacy.cost import (
     Cost,
     exact,
     largest_rho,
-    parallel,
     positive,
     sequential,
     show,
@@ -138,58 +137,6 @@ def test_kinds_and_sums() -> None:
             pure.scaled(bad)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         pure + 1
-
-
-def test_parallel_pays_for_every_part_one_change_can_touch() -> None:
-    """Brute force over the parts a change can touch: one when a row is added or removed, up to two
-    when it is replaced."""
-    rng = random.Random(2)
-    for trial in range(200):
-        kinds = [Cost.pure, lambda e: Cost.approximate(e, e / 100)] + (
-            [Cost.zcdp] if trial % 2 else []
-        )
-        parts = [rng.choice(kinds)(F(rng.randrange(1, 50), 7)) for _ in range(rng.randrange(1, 6))]
-        common = [part.to_zcdp() for part in parts] if any(part.rho for part in parts) else parts
-        single = parallel(parts, neighbours="add-remove-one")
-        double = parallel(parts, neighbours="replace-one")
-        assert all(single.covers(part) and double.covers(part) for part in common)
-        assert all(double.covers(a + b) for a, b in itertools.combinations(common, 2))
-    assert parallel(
-        [Cost.pure(1), Cost.pure(3), Cost.pure(2)], neighbours="add-remove-one"
-    ) == Cost.pure(3)
-    assert parallel(
-        [Cost.pure(1), Cost.pure(3), Cost.pure(2)], neighbours="replace-one"
-    ) == Cost.pure(5)
-    assert parallel([], neighbours="replace-one") == Cost()
-    with pytest.raises(PlanError, match="neighbours"):
-        parallel([], neighbours="swap")  # type: ignore[arg-type]
-
-
-def test_parallel_under_replace_one_by_exact_enumeration() -> None:
-    """Two parts, one-bit randomised response on each part's parity: the worst ratio over replaced
-    rows is the two together."""
-    epsilon_base = F(3)  # e^epsilon of each part; a rational base keeps the law exact
-
-    def law(parities: tuple[int, int]) -> dict[tuple[int, int], F]:
-        keep = epsilon_base / (1 + epsilon_base)
-        return {
-            out: math.prod(
-                (keep if o == p else 1 - keep for o, p in zip(out, parities, strict=True)),
-                start=F(1),
-            )
-            for out in itertools.product((0, 1), repeat=2)
-        }
-
-    def parities(rows: tuple[int, ...]) -> tuple[int, int]:
-        return sum(r == 0 for r in rows) % 2, sum(r == 1 for r in rows) % 2
-
-    worst = F(1)
-    for rows in itertools.product((0, 1), repeat=3):
-        for i, new in itertools.product(range(3), (0, 1)):
-            other = (*rows[:i], new, *rows[i + 1 :])
-            p, q = law(parities(rows)), law(parities(other))
-            worst = max(worst, *(p[out] / q[out] for out in p))
-    assert worst == epsilon_base**2
 
 
 # -- conversions

@@ -26,8 +26,6 @@ from dpublish.errors import BudgetError, PlanError
 
 Amount = int | float | str | Decimal | Fraction
 Kind = Literal["pure", "approximate", "zcdp"]
-Neighbours = Literal["add-remove-one", "replace-one"]
-
 ZERO = Fraction(0)
 _NUMBER = re.compile(r"[+-]?\d+/\d+|[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 # characters; far beyond any sensible amount, and keeps a hostile plan from asking for huge integers
@@ -382,34 +380,6 @@ def sequential(costs: Iterable[Cost]) -> Cost:
     for cost in costs:
         total = total.then(cost)
     return total
-
-
-def parallel(costs: Iterable[Cost], *, neighbours: Neighbours) -> Cost:
-    """Total of mechanisms on disjoint parts, where a row's own values decide its part.
-
-    Each cost must hold for its part when one row of that part is added or removed and, under
-    "replace-one", also when one is replaced. Add or remove one row: one part changes, so the
-    largest cost pays. Replace one row: either one part has a row replaced, or one part loses a row
-    and another gains one; the two largest costs together pay for both cases. A mechanism that
-    treats the size of its part as public does not qualify: that size changes.
-    """
-    parts = list(costs)
-    if neighbours not in ("add-remove-one", "replace-one"):
-        raise PlanError(
-            f"neighbours = {neighbours!r} is not known. Use 'add-remove-one' or 'replace-one'."
-        )
-    touched = 1 if neighbours == "add-remove-one" else 2
-    if any(part.rho for part in parts):
-        parts = [part.to_zcdp() for part in parts]
-
-    def worst(amounts: Iterable[Fraction]) -> Fraction:
-        return sum(sorted(amounts, reverse=True)[:touched], start=ZERO)
-
-    return Cost(
-        epsilon=worst(part.epsilon for part in parts),
-        delta=worst(part.delta for part in parts),
-        rho=worst(part.rho for part in parts),
-    )
 
 
 @dataclass(frozen=True, kw_only=True, init=False)

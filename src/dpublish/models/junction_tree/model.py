@@ -204,17 +204,6 @@ class JunctionModel:
             codes[self.target] = label
         return codes
 
-    def component(self, column: int) -> list[int]:
-        """The columns that are joined with one, directly or through others; itself first."""
-        found, seen = [self.clique_of([column])], {self.clique_of([column])}
-        for one in found:
-            for other in sorted(self.beliefs.tree.adjacent[one]):
-                if other not in seen:
-                    seen.add(other)
-                    found.append(other)
-        columns = {other for one in found for other in self.beliefs.axes[one]}
-        return [column, *sorted(columns - {column})]
-
     def clique_of(self, columns: Sequence[int]) -> int:
         """A clique with the first of the columns, and of those one that holds most of the
         others."""
