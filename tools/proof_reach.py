@@ -27,6 +27,8 @@ PACKAGES = (
     "dpublish.curator",
     "dpublish.local",
     "dpublish.privacy.cost",
+    "dpublish.declare.calendar",
+    "dpublish.declare.calendar_cells",
     "dpublish.declare.encode",
     "dpublish.workloads.query_classes",
     "dpublish.sources.units",

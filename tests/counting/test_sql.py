@@ -79,6 +79,7 @@ TEXTS += [
     "ß",
     "ss",
 ]
+CLOCKS = ["00:00:00", "07:59:59.999999", "08:00:00", "23:59:59.999999", "24:00:00"]
 BY_TYPE: dict[str, list[Any]] = {
     "smallint": WHOLES,
     "integer": [*WHOLES, 2**31 - 1, -(2**31)],
@@ -89,6 +90,7 @@ BY_TYPE: dict[str, list[Any]] = {
     "boolean": [True, False],
     "date": DAYS,
     "timestamp": TIMES,
+    "time": CLOCKS,
     "varchar": TEXTS,
 }
 AXES = {
@@ -100,6 +102,10 @@ AXES = {
     "thirds": 'kind = "real"\nlower = 0.1\nupper = 1.0\nbins = 3',
     "days": 'kind = "date"\nlower = 2020-01-01\nupper = 2020-12-31\nbins = 12',
     "all days": 'kind = "date"\nlower = 0001-01-01\nupper = 9999-12-31\nbins = 5',
+    "seconds": 'kind = "timestamp"\nlower = 2020-01-01T12:00:00\nupper = 2020-12-31\nbins = 7',
+    "months": 'kind = "timestamp"\nlower = 2019-12-31\nupper = 2020-12-31\nbins = "month"',
+    "all seconds": 'kind = "timestamp"\nlower = 0001-01-01\nupper = 9999-12-31T23:59:59\nbins = 5',
+    "clock": 'kind = "time"\nbins = "hour"',
     "labels": 'kind = "categorical"\nlevels = ["1", "x", "é", "it\'s", "a\\\\b", "a:b", "日本"]',
     "truth words": 'kind = "categorical"\nlevels = ["true", "FALSE", "-0.0x", "0", "2.5"]',
     "numbers": 'kind = "categorical"\nlevels = ["0", "-1", "9007199254740992", "0.1", "inf", "10"]',
@@ -117,7 +123,9 @@ COUNTED: dict[str, set[str]] = {
     "double precision": {*NUMBERS, *ALL_LABELS},
     **{kind: {*NUMBERS} for kind in ("real", "decimal(11, 3)")},
     "boolean": {*AXES},
-    **{kind: {*DATES} for kind in ("date", "timestamp")},
+    "date": {*DATES},
+    "timestamp": {*DATES, "seconds", "months", "all seconds"},
+    "time": set(),
     "varchar": {*LABELS},
 }
 """Which axes a database counts in a column of which type; the others are read row by row."""
@@ -185,7 +193,8 @@ def every(domain: Domain) -> list[Any]:
 
 @pytest.mark.parametrize("kind", BY_TYPE)
 def test_awkward_cells_count_as_if_they_were_read(url: str, kind: str) -> None:
-    axes = sorted(COUNTED[kind])
+    if not (axes := sorted(COUNTED[kind])):
+        return
     source: Any = open_source(SqlSource(url, renamed(cells_of(kind), axes)))
     with source.pinned():
         # a row that one axis drops is in no table, so those that drop are tried one by one
@@ -353,7 +362,7 @@ def made_up(seed: int) -> tuple[str, Schema]:
     chosen: dict[str, str] = {}
     columns = []
     for number in range(int(rng.integers(1, 5))):
-        kind = str(rng.choice(list(BY_TYPE)))
+        kind = str(rng.choice([kind for kind in BY_TYPE if COUNTED[kind]]))
         name = f"{number}'\" %s:{kind}"
         axis = AXES[str(rng.choice(sorted(COUNTED[kind])))]
         chosen[name] = f"{axis}\n{rng.choice([*RULES, KEEPING, KEEPING])}"

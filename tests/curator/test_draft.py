@@ -41,8 +41,7 @@ KINDS = {
     "said": "boolean",
     "job": "categorical",
     "born": "date",
-    "seen": "date",
-    "tags": "categorical",
+    "seen": "timestamp",
     "nothing": "categorical",
     "odd name!": "categorical",
 }
@@ -51,6 +50,7 @@ KINDS = {
 def test_kinds_levels_and_bounds_are_guessed() -> None:
     schema = draft_schema(FRAME, name="d")
     assert {name: column.kind for name, column in schema.columns.items()} == KINDS
+    assert "holds lists" in draft(FRAME, name="d").left_out["tags"]
     assert schema.draft
     assert schema.size == 3
     columns = schema.columns
@@ -212,7 +212,10 @@ def test_every_bound_and_level_set_says_that_it_was_read_off_the_rows() -> None:
         (["1", "2.5"], "real"),
         (["1", "2.0", "nan", ""], "integer"),
         (["2020-01-01", "2020-02-30"], "categorical"),
-        (["2020-01-01", "2020-01-02T03:04"], "date"),
+        (["2020-01-01", "2020-01-02T03:04"], "timestamp"),
+        (["2020-01-01", "2020-01-02T00:00"], "date"),
+        (["8:05", "23:59:59"], "time"),
+        (["8:05", "2020-01-01"], "categorical"),
         (["2020-01-01", "5"], "categorical"),
         (["0", "1"], "boolean"),
         (["inf", "-inf"], "categorical"),

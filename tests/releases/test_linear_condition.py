@@ -9,7 +9,7 @@ import pytest
 from dpublish.errors import QueryError
 from dpublish.releases.halfspaces.linear_condition import linear_condition
 
-COLUMNS = ("age", "weight", "last visit")
+COLUMNS = {"age": "integer", "weight": "real", "last visit": "date"}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_condition_is_a_weighted_sum_and_a_bound(
         ("agee > 3", "did you mean|Did you mean"),
         ("3 > 2", "names no column"),
         ("age - age > 2", "names no column"),
-        ("age > 'old'", "neither a number nor a date"),
+        ("age > 'old'", "neither a number nor one of dates"),
         ("age > true", "not a number"),
         ("age > null", "not a number"),
         ("age > sqrt(3)", "not a constant"),

@@ -134,7 +134,7 @@ def test_a_cell_means_the_same_whatever_the_others_are() -> None:
         ('dates = ["%d.%m.%Y %H"]', "cannot be read"),
         ('dates = ["%d.%m.%Y %M"]', "cannot be read"),
         ('dates = ["%d.%m.%Y %S"]', "cannot be read"),
-        ('dates = ["%d.%m.%Y %I:%M"]', "cannot be read"),
+        ('dates = ["%d.%m.%Y %I:%M"]', "must say %p"),
         ('dates = ["%d.%m.%Y %p"]', "cannot be read"),
         ('missing = ["Bonn"]', "calls missing"),
         ('delimeter = ";"', "Did you mean 'delimiter'"),

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from dpublish.counting.bound import Columns, Flags, Said, bounded_rows, codes_said, numbers_said
 from dpublish.counting.cells import PIECE_ROWS, merged
-from dpublish.declare.encode import as_text, floats, ordinals, whole_numbers
+from dpublish.declare.calendar import CALENDAR
+from dpublish.declare.calendar_cells import numbers_of
+from dpublish.declare.encode import as_text, floats, whole_numbers
 from dpublish.declare.grid import Grid
 from dpublish.declare.schema import Schema
 from dpublish.declare.statistic import CellArray, GridPoints, SparseCounts
@@ -146,11 +148,11 @@ def positions_of(series: pl.Series, grid: Grid) -> tuple[Ints, Flags | None, Fla
         or series.dtype in (pl.Boolean, pl.String)
     )
     last = grid.positions - 1
-    if grid.kind == "date":
-        days = ordinals(series)
-        if days is None:
+    if grid.kind in CALENDAR:
+        moments = numbers_of(grid.kind, series)
+        if moments is None:
             return _no_positions(len(series))
-        values, holes = days
+        values, holes = moments
     elif not readable:
         return _no_positions(len(series))
     elif grid.kind == "real":

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dpublish.curator import formats
 from dpublish.curator.formats import TextFormat, hints
+from dpublish.curator.units import named_as_unit
 from dpublish.declare.columns import Column
 from dpublish.declare.domain import Axis, Domain, resolve_axis
 from dpublish.declare.encode import Encoder
@@ -38,7 +39,6 @@ _LOOK_ROWS = 1 << 20
 
 _EXAMPLES = 5
 _LONGEST = 60
-_UNIT_WORDS = ("id", "patient", "person", "customer", "user", "household", "subject", "member")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -414,12 +414,6 @@ class _Look:
         return self._found(form, rows, 0, (found,), None)
 
 
-def named_as_unit(name: str) -> bool:
-    """Whether a column is called as ids of people are."""
-    words = name.lower().replace("-", "_").split("_")
-    return any(word in _UNIT_WORDS for word in words) or name.endswith(("Id", "ID"))
-
-
 def _open_axis(column: Column, schema_name: str) -> Axis:
     """The column on an axis that shows what is outside and what is missing."""
     shown = replace(column, missing=True, outside="other")
@@ -449,7 +443,9 @@ def _examples(
     if not odd:
         return {}
     written = schema.source or SourceFormat()
-    plain = replace(written, decimal=".", thousands=None, dates=(), missing=())
+    plain = SourceFormat(
+        delimiter=written.delimiter, encoding=written.encoding, sheet=written.sheet
+    )
     source = open_source(data, replace(schema, source=plain))
     schema_name = schema.name
     encoder = Encoder(Domain(tuple(_open_axis(column, schema_name) for column in odd)))

@@ -19,24 +19,55 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
 
-from dpublish.curator.check import named_as_unit
-from dpublish.curator.formats import DECIMAL_COMMA, MARKS, date_format, in_words, misread, unusual
-from dpublish.declare.columns import BOOLEAN_LEVELS, MISSING, OTHER, Column, Kind, Wording
-from dpublish.declare.encode import bounded_times
+from dpublish.curator.formats import (
+    DECIMAL_COMMA,
+    MARKS,
+    in_words,
+    misread,
+    moment_format,
+    unusual,
+)
+from dpublish.curator.units import largest_unit, named_as_unit, repeated_id
+from dpublish.declare.calendar import DAY, WORDS, named_step, number_of
+from dpublish.declare.calendar_cells import numbers_of, series_of
+from dpublish.declare.columns import (
+    BOOLEAN_LEVELS,
+    MISSING,
+    OTHER,
+    Column,
+    Kind,
+    Wording,
+    read_column,
+)
 from dpublish.declare.schema import ItemUniverse, PrivacyUnit, Schema
-from dpublish.declare.source_format import SourceFormat
+from dpublish.declare.source_format import SourceFormat, moments_written
 from dpublish.declare.spelling import BLANKS, ZERO_FRACTION, natural
 from dpublish.errors import InputError
 from dpublish.quiet import no_logs
-from dpublish.sources.sources import Source, TransactionLines, open_source
+from dpublish.sources.sources import LINE_COLUMN, Source, TransactionLines, open_source
 
 FROM_ROWS: Final = "taken from the rows"
 MAX_LEVELS = 100
 CODES = 20
 """Whole numbers with at most so many different values are taken for codes."""
 
+MOST_BINS = 40
+"""Timestamps are drafted in the finest bins that have a name and are fewer than so many."""
+
+_LISTS: Final = {
+    "date": ("dates", ("%Y-%m-%d",)),
+    "time": ("times", ("%H:%M", "%H:%M:%S")),
+    "timestamp": (
+        "timestamps",
+        tuple(f"%Y-%m-%d{t}%H:%M{s}" for t in (" ", "T") for s in ("", ":%S")),
+    ),
+}
+"""What [source] calls formats, and the usual ones, which it must list as well then."""
+_UNIT: Final = 'looks like the privacy unit, and is declared as unit = "..." above'
+_LISTS_APART: Final = "holds lists. Baskets are released from a file that has nothing else"
 _NO_LEVEL = "replace me"
 _TRACKED = 20_000
 _LARGEST = (1 << 62) - 1
@@ -108,18 +139,29 @@ def draft(data: object, *, name: str, sheet: str | None = None) -> Draft:
         written = SourceFormat(sheet=sheet) if sheet is not None else written
         source = open_source(data, Schema(name=name, source=written))
         if isinstance(source, TransactionLines):
-            return _baskets(source, name)
-        return _table(source, name, written or SourceFormat())
+            return _baskets(source, name, LINE_COLUMN)
+        lists = source.lists()
+        beside = [column for column in source.columns() if column not in lists]
+        if len(lists) == 1 and all(map(_names_baskets, beside)):
+            return _baskets(source.cutting(lists[0], str.split), name, lists[0])
+        return _table(source, name, written or SourceFormat(), lists)
 
 
-def _baskets(source: Source, name: str) -> Draft:
+def _names_baskets(column: str) -> bool:
+    """Whether a column beside baskets says no more than which basket, or whose, a row is."""
+    return named_as_unit(column) or column.lower() in ("basket", "order", "transaction", "tid")
+
+
+def _baskets(source: Source, name: str, column: str) -> Draft:
     """Set-valued data: the items that occur, in their natural order."""
     items: set[str] = set()
     rows = 0
-    for frame in source.batches(source.columns()):
+    for frame in source.batches([column]):
         rows += frame.height
-        cells = frame.to_series(0).str.split(" ").explode().str.strip_chars(BLANKS)
-        items.update(cells.filter(cells.str.len_bytes() > 0).unique().to_list())
+        cells = frame.to_series(0)
+        lists = cells if cells.dtype == pl.List else cells.str.split(" ")
+        texts = lists.explode().cast(pl.String).str.strip_chars(BLANKS)
+        items.update(texts.filter(texts.str.len_bytes() > 0).unique().to_list())
     if not items:
         raise InputError("The data has no item, so there is nothing to draft a schema from.")
     universe = ItemUniverse(items=tuple(sorted(items, key=natural)), source=FROM_ROWS)
@@ -130,10 +172,18 @@ def _baskets(source: Source, name: str) -> Draft:
         nominal_size=round_up(rows) if rows else None,
         draft=True,
     )
-    return Draft(schema, {})
+    remarks = {}
+    if column != LINE_COLUMN:
+        remarks[""] = f"Items stand in column '{_shown(column)}': release with --set column=..."
+    beside = [one for one in source.columns() if one not in (column, LINE_COLUMN)]
+    unit = next((one for one in beside if largest_unit(source, one) > 1), None)
+    if unit is not None:
+        most = round_up(largest_unit(source, unit))
+        schema = replace(schema, unit=PrivacyUnit(column=unit, max_rows=most), nominal_size=None)
+    return Draft(schema, remarks)
 
 
-def _table(source: Source, name: str, written: SourceFormat) -> Draft:
+def _table(source: Source, name: str, written: SourceFormat, lists: Sequence[str]) -> Draft:
     names = [column for column in source.columns() if column]
     if not names:
         raise InputError(
@@ -146,7 +196,13 @@ def _table(source: Source, name: str, written: SourceFormat) -> Draft:
         for column, guess in guesses.items():
             guess.look(frame.get_column(column))
     left_out = {c: why for c, g in guesses.items() if (why := g.why_left_out(rows))}
+    left_out |= dict.fromkeys(lists, _LISTS_APART)
     unit = next((c for c in left_out if guesses[c].is_unit(rows)), None)
+    if unit is None:
+        maybe = [c for c, g in guesses.items() if g.may_be_unit(rows)]
+        traits = [c for c, g in guesses.items() if 2 <= g.different() <= CODES]
+        unit = repeated_id(source, maybe, traits)
+        left_out |= {} if unit is None else {unit: _UNIT}
     if len(left_out) == len(names):  # a draft of nothing helps nobody
         left_out = {}
     kept = {c: guess for c, guess in guesses.items() if c not in left_out}
@@ -160,7 +216,7 @@ def _table(source: Source, name: str, written: SourceFormat) -> Draft:
     if written != SourceFormat():
         schema = replace(schema, source=written)
     if unit is not None:
-        most = _largest_unit(source, unit)
+        most = round_up(largest_unit(source, unit))
         schema = replace(schema, unit=PrivacyUnit(column=unit, max_rows=most), size=None)
         remarks[""] = f"'{_shown(unit)}' looks like the privacy unit: one person, several rows."
     return Draft(schema, remarks, left_out)
@@ -169,24 +225,21 @@ def _table(source: Source, name: str, written: SourceFormat) -> Draft:
 def _spelling(guesses: Sequence[_Guess]) -> dict[str, Any]:
     """How dates and numbers are written, where not in the usual way."""
     found: dict[str, Any] = {}
-    forms = {guess.form for guess in guesses if guess.form}
-    if forms:
-        iso = {"%Y-%m-%d"} if any(g.date and g.low and not g.form for g in guesses) else set()
-        found["dates"] = tuple(sorted(forms | iso))
+    for kind, (key, iso) in _LISTS.items():
+        same = [guess for guess in guesses if guess.moment == kind]
+        forms = {guess.form for guess in same if guess.form}
+        if forms:
+            usual = {form for form in iso if any(not guess.form for guess in same)}
+            found[key] = tuple(sorted(forms | usual))
     commas = [guess for guess in guesses if guess.commas]
-    points = any(g.low is not None and not g.whole and not g.date for g in guesses if not g.commas)
+    points = any(
+        g.low is not None and not g.whole and not g.moment for g in guesses if not g.commas
+    )
     if commas and not points:
         found["decimal"] = ","
         if any("." in text for guess in commas for text in guess.seen):
             found["thousands"] = "."
     return found
-
-
-def _largest_unit(source: Source, column: str) -> int:
-    """A round number of rows that covers most units."""
-    hashes = pl.concat([frame.to_series(0).hash() for frame in source.batches([column])])
-    sizes = hashes.alias("unit").to_frame().group_by("unit").len().get_column("len")
-    return max(1, round_up(int(sizes.quantile(0.99, "higher") or 1)))
 
 
 @dataclass
@@ -196,8 +249,12 @@ class _Guess:
 
     name: str
     whole: bool = True
-    number: bool = True
-    date: bool = True
+    numbers: bool = False
+    moment: str | None = None
+    """Whether dates, times or timestamps were seen. `low` and `high` are seconds then."""
+    mixed: bool = False
+    """Whether something was seen that is no number, or numbers beside moments: labels."""
+    zoned: bool = False
     missing: bool = False
     low: Any = None
     high: Any = None
@@ -218,15 +275,14 @@ class _Guess:
             pl.Object,
             pl.Unknown,
             pl.Null,
-            pl.Time,
             pl.Duration,
         ):
             self.missing |= len(series) > 0
             return
-        if kind in (pl.Date, pl.Datetime):
-            self._note_values(bounded_times(series).dt.date(), dates=True)
+        if kind in (pl.Date, pl.Datetime, pl.Time):
+            self._note_moments(series)
         elif kind.is_numeric() and not kind.is_decimal():
-            self._note_values(series.fill_nan(None) if kind.is_float() else series, dates=False)
+            self._note_values(series.fill_nan(None) if kind.is_float() else series)
         else:
             self._look_at_text(series.cast(pl.String))
 
@@ -247,37 +303,52 @@ class _Guess:
             self.missing |= len(readable) < len(filled)
             wholes = readable.str.replace(ZERO_FRACTION, "${1}").cast(pl.Int64, strict=False)
             self._note_values(
-                wholes if wholes.null_count() == 0 else numbers.fill_nan(None).drop_nulls(),
-                dates=False,
+                wholes if wholes.null_count() == 0 else numbers.fill_nan(None).drop_nulls()
             )
-            return
-        days = filled.str.extract(r"^([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ].*)?$", 1).str.to_date(
-            "%Y-%m-%d", strict=False
-        )
-        if days.null_count() == 0:
-            self._note_values(days, dates=True)
-            return
-        self.whole = self.number = self.date = False
-        self._note_levels(filled)
+        elif any(self._note_moments(filled, kind) for kind in ("time", "timestamp")):
+            self.zoned |= bool(filled.str.contains(r"[0-9](?:Z|[+-][0-9]{2}:?[0-9]{0,2})$").any())
+        else:
+            self.mixed = True
+            self._note_levels(filled)
 
-    def _note_values(self, values: pl.Series, *, dates: bool) -> None:
+    def _note_moments(self, cells: pl.Series, kind: str | None = None) -> bool:
+        """Whether all cells are times of day, or all of them days or timestamps. Days are their
+        midnights as long as no cell says more."""
+        kind = kind or ("time" if cells.dtype == pl.Time else "timestamp")
+        filled = cells.drop_nulls()
+        numbers, holes = numbers_of(kind, filled) or (np.zeros(0, dtype=np.int64), None)
+        if holes is not None or (kind == "time" and filled.dtype == pl.String and _dated(filled)):
+            return False
+        self.missing |= len(filled) < len(cells)
+        if numbers.size:
+            found = "date" if kind == "timestamp" and not (numbers % DAY).any() else kind
+            both = {self.moment, found} == {"date", "timestamp"}
+            self.mixed |= self.moment not in (None, found) and not both
+            self.moment = "timestamp" if both else found
+            self.mixed |= self.numbers
+            shown = series_of(found, numbers // DAY if found == "date" else numbers)
+            self._note_ends(pl.Series(numbers))
+            self._note_levels(shown)
+        return True
+
+    def _note_ends(self, filled: pl.Series) -> None:
+        low, high = filled.min(), filled.max()
+        self.low = low if self.low is None else min(self.low, low)
+        self.high = high if self.high is None else max(self.high, high)
+
+    def _note_values(self, values: pl.Series) -> None:
         filled = values.drop_nulls()
         self.missing |= len(filled) < len(values)
         if len(filled) == 0:
             return
-        if dates:
-            self.whole = self.number = False
-        else:
-            self.date = False
-            filled = filled.filter(filled.is_finite()) if filled.dtype.is_float() else filled
-            if filled.dtype.is_float() and bool((filled != filled.floor()).any()):
-                self.whole = False
-            if len(filled) == 0:
-                return
-        low, high = filled.min(), filled.max()
-        if self.low is None or isinstance(low, dt.date) == isinstance(self.low, dt.date):
-            self.low = low if self.low is None else min(self.low, low)
-            self.high = high if self.high is None else max(self.high, high)
+        self.numbers = True
+        filled = filled.filter(filled.is_finite()) if filled.dtype.is_float() else filled
+        if filled.dtype.is_float() and bool((filled != filled.floor()).any()):
+            self.whole = False
+        if len(filled) == 0:
+            return
+        self.mixed |= self.moment is not None
+        self._note_ends(filled)
         whole = filled.dtype.is_float() and self.whole
         self._note_levels(filled.clip(-(2.0**62), 2.0**62).cast(pl.Int64) if whole else filled)
 
@@ -304,7 +375,7 @@ class _Guess:
     @property
     def _labelled(self) -> bool:
         """Texts, or whole numbers: what names things, rather than measures them."""
-        return self.low is None or (self.whole and not self.date)
+        return not self._numeric or (self.whole and self.moment is None)
 
     def is_unit(self, rows: int) -> bool:
         """Named as an id, with values that come several times."""
@@ -314,17 +385,27 @@ class _Guess:
             and max(CODES, 0.001 * rows) < self.different() < 0.95 * self.filled
         )
 
+    def may_be_unit(self, rows: int) -> bool:
+        """Whole numbers or short texts of which many differ and many come again, none of them very
+        often."""
+        short = self._numeric or self.letters <= 30 * self.filled
+        if not (self._labelled and short and self.filled >= 0.95 * rows and rows >= 50):
+            return False
+        different = self.different()
+        often = max(self.seen.values(), default=0)
+        return max(CODES, 0.02 * rows) < different < 0.95 * rows and often <= 0.01 * rows + 20
+
     def why_left_out(self, rows: int) -> str | None:
         if self.is_unit(rows):
-            return 'looks like the privacy unit, and is declared as unit = "..." above'
-        if self.whole and self.low is not None and _WEIGHTS.search(self.name):
+            return _UNIT
+        if self.whole and self._numeric and _WEIGHTS.search(self.name):
             return "looks like survey weights, which belong to the sample and not to a person"
         if rows < CODES or not self.filled or not self._labelled:
             return None
-        if self._has_commas() or self._written_date():
+        if self._has_commas() or self._written_moment():
             return None
         different = self.different()
-        text = self.low is None
+        text = not self._numeric
         if different == self.filled and (text or named_as_unit(self.name)):
             return "looks like an identifier: no two rows agree. It does not belong in a release"
         if text and different > MAX_LEVELS:
@@ -335,12 +416,12 @@ class _Guess:
 
     @property
     def _numeric(self) -> bool:
-        return self.low is not None and (self.date or self.whole or self.number)
+        return self.low is not None and not self.mixed
 
     @property
     def weak_marks(self) -> dict[str, int]:
         """Marks that are levels here."""
-        written = self._written_date() or self._has_commas()
+        written = self._written_moment() or self._has_commas()
         numbers = self._numeric or written
         return {} if numbers else {m: n for m, n in self.marks.items() if m in _WEAK}
 
@@ -350,9 +431,9 @@ class _Guess:
         read = ("NaN", "nan") if self._numeric else ()  # numbers have a way to say it
         return [mark for mark in self.marks if mark not in weak and mark not in read]
 
-    def _written_date(self) -> str | None:
+    def _written_moment(self) -> tuple[str, str] | None:
         odd = self.low is None and self.seen and not self.too_many
-        return date_format(list(self.seen)) if odd else None
+        return moment_format(list(self.seen)) if odd else None
 
     def _has_commas(self) -> bool:
         odd = self.low is None and self.seen and not self.too_many
@@ -362,16 +443,16 @@ class _Guess:
     def column(self, declared: set[str]) -> Column:
         """The column, where [source] declares these marks for missing values."""
         numbers, weak, strong = self._numeric, self.weak_marks, self.strong_marks
-        form = self._written_date()
-        if form is not None:
-            return self._written_dates(form)
+        written = self._written_moment()
+        if written is not None:
+            return self._written_moments(*written)
         if self._has_commas():
             return self._decimal_commas()
         self.missing |= bool(strong) or (numbers and bool(self.marks))
         strong = strong if numbers else [mark for mark in strong if mark not in declared]
         self.seen.update(weak)
         words = {text.lower() for text in self.seen}
-        if words and any(words <= pair for pair in _BOOLEAN_WORDS) and not self.date:
+        if words and any(words <= pair for pair in _BOOLEAN_WORDS) and not self.moment:
             return self._labels("boolean", BOOLEAN_LEVELS, strong)
         if numbers:
             return self._numbers(strong)
@@ -413,15 +494,14 @@ class _Guess:
         self.remark = f"{self.remark} {text}".strip()
 
     def _numbers(self, marks: list[str]) -> Column:
-        if self.whole and not self.date and self._are_codes(int(self.low), int(self.high)):
+        if self.whole and not self.moment and self._are_codes(int(self.low), int(self.high)):
             return self._codes(marks)
         if marks:
             self._say(f"{', '.join(f'{mark!r}' for mark in marks)} marks missing values.")
         wording = Wording(source=FROM_ROWS)
         common: dict[str, Any] = {"name": self.name, "missing": self.missing, "wording": wording}
-        if self.date:
-            low, high = dt.date(self.low.year, 1, 1), dt.date(self.high.year, 12, 31)
-            return Column(kind="date", lower=low, upper=high, **common)
+        if self.moment is not None:
+            return replace(read_column(self.name, self._calendar()), **common)
         if self.whole:
             low_, high_ = (
                 max(-_LARGEST, min(_LARGEST, int(value))) for value in (self.low, self.high)
@@ -453,20 +533,43 @@ class _Guess:
         self._say("Few different whole numbers: taken for codes.")
         return self._labels("ordinal" if ordered else "categorical", tuple(levels), marks)
 
-    def _written_dates(self, form: str) -> Column:
-        days = pl.Series(list(self.seen)).str.to_date(form)
-        self.low, self.high, self.date, self.form = days.min(), days.max(), True, form
+    def _calendar(self) -> dict[str, Any]:
+        """Whole years; times of day by the hour, timestamps in bins that have a name."""
+        if self.zoned:
+            self._say("Cells name an offset, and are read by the clock they were written by, "
+                      'unless [source] says zone = "...".')  # fmt: skip
+        if self.moment == "time":
+            return {"kind": "time", "bins": "hour"}
+        years = [dt.date.fromordinal(int(end) // DAY).year for end in (self.low, self.high)]
+        low, high = dt.datetime(years[0], 1, 1), dt.datetime(years[1], 12, 31, 23, 59, 59)
+        if self.moment == "date":
+            return {"kind": "date", "lower": low.date(), "upper": high.date()}
+        step = named_step("timestamp", number_of(low), number_of(high), MOST_BINS)
+        bins = {} if step is None else {"bins": step}
+        return {"kind": "timestamp", "lower": low, "upper": high} | bins
+
+    def _written_moments(self, kind: str, form: str) -> Column:
+        texts = moments_written(pl.Series(list(self.seen)), kind, [form])
+        found, _ = numbers_of(kind, texts) or (np.zeros(1, dtype=np.int64), None)
+        seconds = found * DAY if kind == "date" else found
+        self.low, self.high, self.moment, self.form = seconds.min(), seconds.max(), kind, form
+        self.mixed = False
         self.missing |= bool(self.marks)
-        self._say(f"Dates are written as {in_words(form)}, as [source] says.")
+        self._say(f"{WORDS[kind].capitalize()} are written as {in_words(form)}, as [source] says.")
         return self._numbers([])
 
     def _decimal_commas(self) -> Column:
         values = [float(re.sub(r"[. ]", "", text).replace(",", ".")) for text in self.seen]
-        self.low, self.high, self.whole, self.date = min(values), max(values), False, False
+        self.low, self.high, self.whole, self.mixed = min(values), max(values), False, False
         self.missing |= bool(self.marks)
         self.commas = True
         self._say("Numbers have a decimal comma, as [source] says.")
         return self._numbers([])
+
+
+def _dated(texts: pl.Series) -> bool:
+    """Whether times of day have a day before them."""
+    return bool(texts.str.contains(r"^[0-9]{4}-").any())
 
 
 def _band(text: str) -> tuple[float, int]:

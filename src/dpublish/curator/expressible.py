@@ -13,6 +13,7 @@ import polars as pl
 from dpublish.counting.compute import require_countable
 from dpublish.counting.graphs import COMMENT, PlainFile
 from dpublish.counting.ruled import require_rules
+from dpublish.declare.calendar import WORDS
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, SchemaError
@@ -86,7 +87,7 @@ def require_readable(
             raise SchemaError(
                 f"Column '{name}' holds {str(kind).lower()}, of which nothing can be read as "
                 f"{what}. Store it as "
-                f"{'dates or as ' if what == 'date' else ''}text. Nothing was spent."
+                f"{f'{WORDS[what]} or as ' if what in WORDS else ''}text. Nothing was spent."
             )
 
 
@@ -100,7 +101,9 @@ def _holds(kind: pl.DataType, what: str) -> bool:
     date = kind in (pl.Date, pl.Datetime, pl.Time)
     if what in ("integer", "real"):
         return text or number
-    if what == "date":
+    if what in ("date", "timestamp"):
         return text or kind in (pl.Date, pl.Datetime)
+    if what == "time":
+        return text or kind in (pl.Time, pl.Datetime)
     named = what in ("a unit", "a basket", "a name", "a list of names") and kind == pl.Binary
     return text or number or date or named

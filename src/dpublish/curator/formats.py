@@ -17,7 +17,9 @@ from typing import Final
 
 import polars as pl
 
-from dpublish.declare.source_format import SourceFormat
+from dpublish.declare.calendar import CALENDAR, WORDS
+from dpublish.declare.calendar_cells import numbers_of
+from dpublish.declare.source_format import SourceFormat, moments_written
 from dpublish.sources.files import open_plain
 
 _MARKS = (
@@ -40,6 +42,25 @@ DATES: Final = {
     "%B %d, %Y": r"^[A-Z][a-z]+ [0-3]?[0-9], [0-9]{4}$",
 }
 """Ways to write a day, with what their texts look like."""
+
+_CLOCKS: Final = {
+    "%H:%M:%S": r"[0-2]?[0-9]:[0-5][0-9]:[0-5][0-9]",
+    "%H:%M": r"[0-2]?[0-9]:[0-5][0-9]",
+    "%I:%M:%S %p": r"[01]?[0-9]:[0-5][0-9]:[0-5][0-9] [AaPp][Mm]",
+    "%I:%M %p": r"[01]?[0-9]:[0-5][0-9] [AaPp][Mm]",
+}
+_DAYS: Final = {"%Y-%m-%d": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", **DATES}
+FORMS: Final = {
+    "date": DATES,
+    "time": {form: f"^{clock}$" for form, clock in _CLOCKS.items()},
+    "timestamp": {
+        f"{day}{between}{form}": f"{pattern[:-1]}{between}{clock}$"
+        for day, pattern in _DAYS.items()
+        for between in (" ", "T", ", ")
+        for form, clock in _CLOCKS.items()
+    },
+}
+"""Ways to write days, times of day and timestamps, with what their texts look like."""
 
 DECIMAL_COMMA: Final = r"^[+-]?(?:[0-9]{1,3}(?:[. ][0-9]{3})+|[0-9]+),[0-9]+$"
 THOUSANDS: Final = r"^[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?$"
@@ -153,14 +174,16 @@ def delimiter_name(mark: str | None) -> str:
     return "none" if mark is None else _DELIMITERS.get(mark, repr(mark))
 
 
-def date_format(texts: Sequence[str]) -> str | None:
-    """The one way to write days that all these texts follow."""
+def moment_format(texts: Sequence[str], kinds: Sequence[str] = CALENDAR) -> tuple[str, str] | None:
+    """The one way to write days, times of day or timestamps that all these texts follow: the kind
+    and the format."""
     values = pl.Series(list(texts), dtype=pl.String)
-    for form, pattern in DATES.items():
-        if len(values) and values.str.contains(pattern).all():
-            read = values.str.to_date(form, strict=False)
-            if read.null_count() == 0:
-                return form
+    for kind in kinds if len(values) else ():
+        for form, pattern in FORMS[kind].items():
+            if values.str.contains(pattern).all():
+                read = numbers_of(kind, moments_written(values, kind, [form]))
+                if read is not None and read[1] is None:
+                    return kind, form
     return None
 
 
@@ -179,18 +202,19 @@ def hints(texts: Sequence[str], kind: str) -> list[str]:
             said.append("numbers have a decimal comma")
         elif all(re.match(THOUSANDS, text) for text in rest):
             said.append("numbers have commas between thousands")
-    if kind == "date":
-        form = date_format(rest)
-        if form is not None:
-            said.append(f"dates are written as {in_words(form)}")
+    if kind in CALENDAR:
+        found = moment_format(rest)
+        if found is not None and (kind == "date" or found[0] == kind):
+            said.append(f"{WORDS[found[0]]} are written as {in_words(found[1])}")
     if any("\ufffd" in text for text in rest):
         said.append("letters could not be decoded: the file is not UTF-8")
     return said
 
 
 def in_words(form: str) -> str:
-    """A date format as people write it: dd.mm.yyyy."""
+    """A format as people write it: dd.mm.yyyy, hh:mm."""
     words = {"%d": "dd", "%m": "mm", "%Y": "yyyy", "%b": "Mon", "%B": "Month"}
+    words |= {"%H": "hh", "%I": "hh", "%M": "mm", "%S": "ss", "%p": "AM"}
     for mark, word in words.items():
         form = form.replace(mark, word)
     return form

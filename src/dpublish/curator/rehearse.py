@@ -10,7 +10,6 @@ path, and a rehearsal on a file that is known so is refused.
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -27,6 +26,8 @@ from numpy.typing import NDArray
 from dpublish.curator.guard import guarded
 from dpublish.curator.seal import build_manifest
 from dpublish.curator.warm import run_seeded
+from dpublish.declare.calendar import Moment, number_of, spelled
+from dpublish.declare.calendar_cells import series_of
 from dpublish.declare.columns import Column
 from dpublish.declare.domain import Domain, resolve_axis
 from dpublish.declare.encode import Encoder
@@ -239,9 +240,9 @@ def _cells(column: Column, draws: NDArray[np.float64]) -> pl.Series:
         return pl.Series(np.array(column.levels, dtype=object)[places].tolist(), dtype=pl.String)
     low, high = column.require_bounds("the stand-in")
     middle = (draws + np.roll(draws, 1)) / 2
-    if isinstance(low, dt.date) and isinstance(high, dt.date):
-        days = low.toordinal() + np.floor(draws * (high.toordinal() - low.toordinal() + 1))
-        return pl.Series([dt.date.fromordinal(int(day)) for day in days])
+    if isinstance(low, Moment) and isinstance(high, Moment):
+        first, last = number_of(low), number_of(high)
+        return series_of(column.kind, first + np.floor(draws * (last - first + 1)).astype(np.int64))
     values = float(low) + middle * (float(high) - float(low))  # type: ignore[arg-type]
     if column.kind == "integer":
         return pl.Series(np.floor(values).astype(np.int64))
@@ -280,6 +281,11 @@ def default_questions(schema: Schema, *, most: int = 6) -> list[str]:
             elif column.kind == "integer":
                 middle = math.floor(middle)
             found.append(f"{_name(column.name)} >= {middle:g}{beside}")
+        elif isinstance(column.lower, Moment) and isinstance(column.upper, Moment):
+            number = (number_of(column.lower) + number_of(column.upper)) // 2
+            if column.edges is not None:
+                number = number_of(column.edges[len(column.edges) // 2])  # type: ignore[arg-type]
+            found.append(f"{_name(column.name)} >= '{spelled(column.kind, number)}'{beside}")
     return found[:most]
 
 

@@ -21,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from dpublish.declare.columns import Bound
 from dpublish.declare.schema import Schema
 from dpublish.quiet import no_logs, quiet_native_code
 
@@ -88,7 +89,10 @@ def warm_methods(names: Iterable[str] | None = None) -> dict[str, str]:
     return done
 
 
-_DAYS: Final = (dt.date(2020, 1, 1), dt.date(2020, 12, 31))
+_SOME: Final[dict[str, tuple[Bound, Bound]]] = {
+    "date": (dt.date(2020, 1, 1), dt.date(2020, 12, 31)),
+    "timestamp": (dt.datetime(2020, 1, 1), dt.datetime(2020, 12, 31)),
+}
 _SCHEMAS: Final = (
     '[dataset]\nname = "warm"\nneighbours = "add-remove-one"\nnominal_size = 60\nunit = "who"\n'
     'max_rows_per_unit = 2\n[columns.a]\nkind = "categorical"\nlevels = ["x"]\ndiscover = true\n'
@@ -180,7 +184,7 @@ def _complete(column: Column) -> Column:
         return column
     if not column.numeric:
         return replace(column, discover=False, levels=column.levels or ("x", "y"))
-    bounds = _DAYS if column.kind == "date" else (0, 99)
+    bounds = _SOME.get(column.kind, (0, 99))
     lower, upper = (column.lower, column.upper) if column.edges is None else (None, None)
     return replace(
         column,

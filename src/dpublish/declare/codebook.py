@@ -17,9 +17,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from xml.etree import ElementTree
 
+from dpublish.declare.calendar import CalendarKind, Moment, is_moment, read_bound
 from dpublish.declare.columns import Column, Kind, Wording
 from dpublish.declare.schema import Schema
 from dpublish.errors import InputError
@@ -38,8 +39,8 @@ class Entry:
     units: str = ""
     kind: str = ""
     levels: dict[str, str] = field(default_factory=dict)
-    low: float | dt.date | None = None
-    high: float | dt.date | None = None
+    low: float | Moment | None = None
+    high: float | Moment | None = None
     ordered: bool = False
     blank: bool = False
     """Whether values may be missing."""
@@ -59,9 +60,11 @@ class Entry:
             numbers = [_number(code) for code in self.levels]
             inner = [n for n in numbers if n is not None]
             common["missing"] = self.blank or None in numbers
-            kind: Kind = "date" if isinstance(self.low, dt.date) else "integer"
+            kind: Kind = next(
+                (k for k in get_args(CalendarKind) if is_moment(k, self.low)), "integer"
+            )
             low, high = self.low, self.high
-            if not isinstance(low, dt.date) and not isinstance(high, dt.date):
+            if not isinstance(low, Moment) and not isinstance(high, Moment):
                 low, high = min([low, *inner]), max([high, *inner])
                 if self.kind == "real" or low != int(low) or high != int(high):
                     kind = "real"
@@ -143,6 +146,8 @@ def _frictionless(one: Mapping[str, Any], book: Mapping[str, Any]) -> Entry:
     entry = Entry(one["name"], title=one.get("title", ""), description=one.get("description", ""))
     entry.kind = {"number": "real", "boolean": "boolean"}.get(one.get("type", ""), "")
     entry.low, entry.high = _bound(limits.get("minimum")), _bound(limits.get("maximum"))
+    if one.get("type") == "time" and entry.low is None and entry.high is None:
+        entry.low, entry.high = dt.time.min, dt.time(23, 59, 59)
     listed = one.get("categories", limits.get("enum", []))
     for item in listed:
         pair = item if isinstance(item, Mapping) else {"value": item}
@@ -299,7 +304,7 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _bound(value: Any) -> float | dt.date | None:
+def _bound(value: Any) -> float | Moment | None:
     if value is None or value == "":
         return None
     if isinstance(value, int | float):
@@ -307,6 +312,9 @@ def _bound(value: Any) -> float | dt.date | None:
     try:
         return float(value)
     except ValueError:
+        for kind in get_args(CalendarKind):
+            if (moment := read_bound(kind, str(value).removesuffix("Z"))) is not None:
+                return moment
         return dt.date.fromisoformat(str(value)[:10])
 
 

@@ -14,17 +14,30 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal, cast, get_args
 
+from dpublish.declare.calendar import (
+    CALENDAR,
+    DAY,
+    EXAMPLES,
+    SECONDS,
+    STEPS,
+    Moment,
+    moment_of,
+    number_of,
+    read_bound,
+    step_edges,
+)
 from dpublish.declare.spelling import BLANKS
 from dpublish.errors import SchemaError, did_you_mean
 
-Kind = Literal["categorical", "ordinal", "boolean", "integer", "real", "date"]
+Kind = Literal["categorical", "ordinal", "boolean", "integer", "real", "date", "time", "timestamp"]
 Outside = Literal["clip", "other", "drop"]
 Spacing = Literal["even", "log"]
-Bound = int | float | dt.date
+Bound = int | float | Moment
 
 KINDS: tuple[str, ...] = get_args(Kind)
 OUTSIDE: tuple[str, ...] = get_args(Outside)
-NUMERIC_KINDS = ("integer", "real", "date")
+NUMERIC_KINDS = ("integer", "real", *CALENDAR)
+DISCOVERED_KINDS = ("categorical", "integer", "real", "date", "timestamp")
 BOOLEAN_LEVELS = ("false", "true")
 OTHER = "(other)"
 MISSING = "(missing)"
@@ -45,10 +58,12 @@ _KEYS = {
         "missing",
         "outside",
     },
-    "date": {"kind", "lower", "upper", "bins", "edges", "missing", "outside"},
+    **{
+        kind: {"kind", "lower", "upper", "bins", "edges", "missing", "outside"} for kind in CALENDAR
+    },
 }
 _KEYS = {
-    kind: keys | ({"discover"} if kind in ("categorical", "integer", "real", "date") else set())
+    kind: keys | ({"discover"} if kind in DISCOVERED_KINDS else set())
     for kind, keys in _KEYS.items()
 }
 _WORDING = ("title", "description", "units", "source")
@@ -61,6 +76,7 @@ WORDING = (*_WORDING, "labels")
 
 _MAX_LEVELS = 1 << 24
 _MAX_BINS = 1 << 32
+_MAX_STEPS = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +116,8 @@ class Column:
     upper: Bound | None = None
     bins: int | None = None
     edges: tuple[Bound, ...] | None = None
+    step: str | None = None
+    """What bins of dates or times begin with, such as "hour" or "month"; `edges` are those."""
     spacing: Spacing = "even"
     precision: Fraction | None = None
     missing: bool = False
@@ -131,12 +149,15 @@ class Column:
         table: dict[str, Any] = {"kind": self.kind}
         if self.kind in ("categorical", "ordinal") and (self.levels or not self.discover):
             table["levels"] = list(self.levels)
-        # edges fix the bounds, which are then not written
-        for key in ("lower", "upper", "bins") if self.edges is None else ():
+        # edges fix the bounds, which are then not written, unless a step fixes the edges
+        listed = self.edges is not None and self.step is None
+        for key in ("lower", "upper", "bins") if not listed else ():
             value = getattr(self, key)
             if value is not None:
                 table[key] = value
-        if self.edges is not None:
+        if self.step is not None:
+            table["bins"] = self.step
+        if listed and self.edges is not None:
             table["edges"] = list(self.edges)
         if self.spacing != "even":
             table["spacing"] = self.spacing
@@ -153,7 +174,7 @@ class Column:
 
 def shown(bound: Bound) -> float | int | str:
     """A bound as JSON has it."""
-    return bound.isoformat() if isinstance(bound, dt.date) else bound
+    return str(bound) if isinstance(bound, dt.date | dt.time) else bound
 
 
 def default_outside(kind: str) -> Outside:
@@ -316,6 +337,9 @@ def _read_numeric(where: str, kind: str, table: Mapping[str, Any]) -> dict[str, 
         if any(not cast(Any, a) < cast(Any, b) for a, b in itertools.pairwise(read)):
             raise SchemaError(f"{where}: edges must lie between lower and upper.")
         out.update(edges=read, lower=read[0], upper=read[-1])
+    if kind == "time" and "edges" not in table:  # a day has its bounds
+        out.setdefault("lower", dt.time.min)
+        out.setdefault("upper", dt.time(23, 59, 59))
     lower, upper = out.get("lower"), out.get("upper")
     if (
         lower is not None
@@ -323,7 +347,9 @@ def _read_numeric(where: str, kind: str, table: Mapping[str, Any]) -> dict[str, 
         and (lower > upper or (kind == "real" and lower == upper))
     ):
         raise SchemaError(f"{where}: lower = {lower} must be below upper = {upper}.")
-    if "bins" in table:
+    if isinstance(table.get("bins"), str):
+        out.update(_read_step(where, kind, table["bins"], lower, upper))
+    elif "bins" in table:
         bins = table["bins"]
         if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= _MAX_BINS:
             raise SchemaError(
@@ -356,11 +382,34 @@ def _read_numeric(where: str, kind: str, table: Mapping[str, Any]) -> dict[str, 
     return out
 
 
+def _read_step(where: str, kind: str, step: str, lower: Any, upper: Any) -> dict[str, Any]:
+    """Bins that begin with a named part of the calendar, such as "month"."""
+    steps = STEPS.get(kind)
+    if steps is None or step not in steps:
+        named = f" or one of {', '.join(steps)}" if steps else ""
+        raise SchemaError(
+            f"{where}: bins must be a whole number{named}, not '{step}'."
+            f"{did_you_mean(step, steps or ())}"
+        )
+    if lower is None or upper is None:
+        raise SchemaError(f"{where}: bins = '{step}' needs a lower and an upper bound.")
+    if lower == upper:
+        return {"step": step}
+    ends = number_of(lower), number_of(upper)
+    if (ends[1] - ends[0]) // SECONDS.get(step, DAY) > _MAX_STEPS and kind != "date":
+        raise SchemaError(f"{where}: bins = '{step}' makes more than {_MAX_STEPS:,} of them.")
+    edges = step_edges(kind, step, *ends)
+    return {"step": step, "edges": tuple(moment_of(kind, edge) for edge in edges)}
+
+
 def _read_bound(what: str, kind: str, value: Any) -> Bound:
-    if kind == "date":
-        if isinstance(value, dt.datetime) or not isinstance(value, dt.date):
-            raise SchemaError(f"{what} must be a date such as 2020-01-31, not {value!r}.")
-        return value
+    if kind in CALENDAR:
+        moment = read_bound(kind, value)
+        if moment is None:
+            one = "a time of day" if kind == "time" else f"a {kind}"
+            zone = "" if kind == "date" else ", without a zone or a part of a second,"
+            raise SchemaError(f"{what} must be {one} such as {EXAMPLES[kind]}{zone} not {value!s}.")
+        return moment
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise SchemaError(f"{what} must be a number, not {value!r}.")
     if isinstance(value, float) and not math.isfinite(value):

@@ -16,6 +16,15 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
+from dpublish.declare.calendar import (
+    CALENDAR,
+    DAY,
+    Moment,
+    fine_seconds,
+    moment_of,
+    number_of,
+    spelled,
+)
 from dpublish.declare.columns import MISSING, OTHER, WORDING, Bound, Column, Kind, Wording
 from dpublish.errors import SchemaError, did_you_mean
 
@@ -39,8 +48,8 @@ class Axis:
     """One column with its codes: 0..base-1 for declared values or bins, then '(other)', then
     '(missing)', where declared.
 
-    Numeric bins are [edge_i, edge_{i+1}); edges of integers and dates are whole numbers (dates
-    count days since 0001-01-01 as `date.toordinal` does) with the last edge one past the largest
+    Numeric bins are [edge_i, edge_{i+1}); edges of integers, dates and times are whole numbers
+    (`declare/calendar.py` has those of days and seconds) with the last edge one past the largest
     value; the last bin of a real column includes its upper edge.
     """
 
@@ -110,14 +119,14 @@ class Axis:
         )
 
     def _whole_label(self, value: int) -> str:
-        return dt.date.fromordinal(value).isoformat() if self.kind == "date" else str(value)
+        return spelled(self.kind, value) if self.kind in CALENDAR else str(value)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
         return tuple(self.label(code) for code in range(self.cardinality))
 
     def midpoint(self, code: int) -> float:
-        """The middle of a numeric bin (dates: the ordinal)."""
+        """The middle of a numeric bin (dates and times: the number)."""
         low, high = self.edges[code], self.edges[code + 1]
         return (low + high) / 2 if self.kind == "real" else (low + high - 1) / 2
 
@@ -276,10 +285,12 @@ def fine_edges(column: Column, *, schema_name: str) -> tuple[float, ...] | tuple
     """Edges of fine cells of a numeric column, from which bins can be made: numbers of up to three
     significant digits stand alone, since rows heap there, and so does what is between two of them.
     Near 0 cells are narrower, as the numbers of incomes, times and sizes are. Dates are even runs
-    of days."""
+    of days, times of day and timestamps round parts of hours and days."""
     lower, upper = column.require_bounds(schema_name)
     if column.kind == "real":
         return _fine_reals(cast(float, lower), cast(float, upper))
+    if column.kind in ("time", "timestamp"):
+        return fine_seconds(_whole(lower), _whole(upper), FINE_DATES)
     return _fine_integers(_whole(lower), _whole(upper), column.kind == "integer")
 
 
@@ -327,8 +338,9 @@ def public_grid(column: Column) -> tuple[float, ...] | tuple[int, ...]:
     """Round numbers (1, 2 and 5 times powers of ten, either sign) or first days of years, inside
     declared bounds where there are some."""
     points: set[Any]
-    if column.kind == "date":
-        points = {dt.date(year, 1, 1).toordinal() for year in _YEARS}
+    if column.kind in CALENDAR:
+        day = 1 if column.kind == "date" else DAY
+        points = {dt.date(year, 1, 1).toordinal() * day for year in _YEARS}
     else:
         whole = column.kind == "integer"
         sizes: set[Any] = {
@@ -338,7 +350,7 @@ def public_grid(column: Column) -> tuple[float, ...] | tuple[int, ...]:
         }
         points = {0 if whole else 0.0, *sizes, *(-size for size in sizes)}
     low, high = (
-        bound.toordinal() if isinstance(bound, dt.date) else bound
+        number_of(bound) if isinstance(bound, Moment) else bound
         for bound in (column.lower, column.upper)
     )
     last = None if high is None else high + 1 if column.kind != "real" else high
@@ -352,9 +364,9 @@ def public_grid(column: Column) -> tuple[float, ...] | tuple[int, ...]:
 
 def edge_bound(column: Column, edge: float, *, last: bool = False) -> Bound:
     """An edge of a public grid as a bound; the last one of a column of dates is the day before
-    it."""
-    if column.kind == "date":
-        return dt.date.fromordinal(int(edge) - int(last))
+    it, of timestamps the second before it."""
+    if column.kind in CALENDAR:
+        return moment_of(column.kind, int(edge) - int(last))
     if column.kind == "real":
         return float(edge)
     beyond = last and column.upper is not None and int(edge) > int(cast(int, column.upper))
@@ -370,4 +382,4 @@ def _check_bins(column: Column, bins: int) -> None:
 
 
 def _whole(bound: Bound) -> int:
-    return bound.toordinal() if isinstance(bound, dt.date) else int(bound)
+    return number_of(bound) if isinstance(bound, Moment) else int(bound)

@@ -14,9 +14,10 @@ but the cell and the axis:
   "-inf"); true is 1 and false is 0, as text too. A number between two integers counts as the lower
   one in an integer column. Infinite and huge values lie outside, at the end they point to.
   Dates are ISO text (2020-01-31, a time may follow and is ignored), dates, or date-times by their
-  own wall clock.
-* Missing is null, empty or blank text, NaN, text that is not a number or date in a column of those,
-  and any cell of a type that cannot be read (lists, structures, bytes, durations).
+  own wall clock. Times of day (08:30, 8:30:15) and timestamps (2020-01-31 08:30, with a T too) are
+  read to the second, by their own wall clock; a day alone is its midnight.
+* Missing is null, empty or blank text, NaN, text that is not a number, date or time in a column of
+  those, and any cell of a type that cannot be read (lists, structures, bytes, durations).
 * What a cell means does not depend on the type of its column, because one other row may have
   decided that: a frame's library turns whole numbers into doubles, truths into objects and all into
   text as soon as one cell asks for it.
@@ -38,6 +39,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dpublish.declare.calendar import CALENDAR
+from dpublish.declare.calendar_cells import bounded_times, numbers_of
 from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.rules import broken_cells
 from dpublish.declare.spelling import BLANKS, ZERO_FRACTION
@@ -47,10 +50,7 @@ CodeArray = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32]
 BoolArray = NDArray[np.bool_]
 _Ints = NDArray[np.int64]
 
-_ISO_DATE = r"(?s)^([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ].*)?$"
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
-_EPOCH_ORDINAL = 719_163  # date(1970, 1, 1).toordinal()
-_LAST_ORDINAL = 3_652_059  # date(9999, 12, 31).toordinal()
 _MAX_TABLE = 1 << 20
 _NARROW = (pl.UInt8, pl.Int8, pl.UInt16, pl.Int16)
 _TRUE, _FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
@@ -365,7 +365,7 @@ class _LabelEncoder(_AxisEncoder):
 
 
 class _NumberEncoder(_AxisEncoder):
-    """Integer, real and date columns: the slot is the number of edges at or below the value."""
+    """Numbers, dates and times: the slot is the number of edges at or below the value."""
 
     def __init__(self, axis: Axis) -> None:
         super().__init__(axis)
@@ -380,8 +380,8 @@ class _NumberEncoder(_AxisEncoder):
             series = series.cast(pl.String)
         if series.dtype.is_decimal():
             series = as_text(series)
-        if self.axis.kind == "date":
-            whole = ordinals(series)
+        if self.axis.kind in CALENDAR:
+            whole = numbers_of(self.axis.kind, series)
         elif not (
             series.dtype.is_integer()
             or series.dtype.is_float()
@@ -540,49 +540,3 @@ def _whole_text(series: pl.Series) -> tuple[_Ints, BoolArray | None]:
     holes = np.zeros(len(series), dtype=np.bool_)
     holes[rest] = unread
     return values, holes
-
-
-def ordinals(series: pl.Series) -> tuple[_Ints, BoolArray | None] | None:
-    """Days as `date.toordinal` counts them, and which are missing; None for types that hold no
-    date."""
-    kind = series.dtype
-    text = kind == pl.String
-    if text:
-        days = (
-            series.str.strip_chars(BLANKS)
-            .str.extract(_ISO_DATE, 1)
-            .str.to_date("%Y-%m-%d", strict=False)
-        )
-    elif kind == pl.Datetime:
-        days = bounded_times(series).dt.date()
-    elif kind == pl.Date:
-        days = series
-    else:
-        return None
-    counted = days.to_physical().cast(pl.Int64) + _EPOCH_ORDINAL
-    holes = counted.is_null().to_numpy()
-    values = counted.fill_null(0).to_numpy()
-    if text:
-        holes = holes | (values < 1)  # the calendar starts with year 1
-    return values, holes if holes.any() else None
-
-
-def bounded_times(series: pl.Series) -> pl.Series:
-    """The same dates or date-times, moved inside years 1 to 9999: calendar arithmetic fails beyond,
-    and no bound lies there."""
-    kind = series.dtype
-    day, spare, tick = 1, 0, 1
-    if isinstance(kind, pl.Datetime):
-        day = 86_400 * {"ms": 10**3, "us": 10**6, "ns": 10**9}[kind.time_unit]
-        spare = 0 if kind.time_zone is None else day  # a wall clock may be ahead or behind
-        tick = (
-            day // 86_400
-            # the last second of all, whatever the unit is: pandas chooses that by looking at all
-            # rows
-        )
-    first, last = (
-        (1 - _EPOCH_ORDINAL) * day + spare,
-        (_LAST_ORDINAL + 1 - _EPOCH_ORDINAL) * day - tick - spare,
-    )
-    limit = (1 << 63) - 1 - spare
-    return series.to_physical().clip(max(first, -limit), min(last, limit)).cast(kind)

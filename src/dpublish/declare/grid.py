@@ -9,7 +9,6 @@ tree, two columns of equal size a quadtree.
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.declare.calendar import Moment, number_of
 from dpublish.declare.columns import Column, Kind
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import PlanError, SchemaError
@@ -65,7 +65,7 @@ class Grid:
         return self.kind != "real"
 
     def value(self, position: Ints | Floats) -> Floats:
-        """The lower edge of a position, as a float (dates: the ordinal)."""
+        """The lower edge of a position, as a float (dates and times: the number)."""
         return float(self.lower) + np.asarray(position, dtype=np.float64) * float(self.step)
 
     def coordinate(self, value: Floats) -> Floats:
@@ -119,12 +119,12 @@ class Grid:
 
 
 def grid_of(column: Column, *, schema_name: str) -> Grid:
-    """The positions of a declared column: whole numbers and days one by one, reals by precision,
-    else by bins."""
+    """The positions of a declared column: whole numbers, days and seconds one by one, reals by
+    precision, else by bins."""
     if not column.numeric:
         raise PlanError(
-            f"Column '{column.name}' is {column.kind}; intervals need an integer, real or date "
-            f"column."
+            f"Column '{column.name}' is {column.kind}; intervals need a column of numbers, "
+            f"dates or times."
         )
     lower, upper = column.require_bounds(schema_name)
     if column.kind == "real":
@@ -158,7 +158,7 @@ def grid_of(column: Column, *, schema_name: str) -> Grid:
 
 
 def _whole(bound: Any) -> int:
-    return bound.toordinal() if isinstance(bound, dt.date) else int(bound)
+    return number_of(bound) if isinstance(bound, Moment) else int(bound)
 
 
 @dataclass(frozen=True)

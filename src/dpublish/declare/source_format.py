@@ -6,6 +6,9 @@
     decimal = ","               # in numbers
     thousands = "."             # in numbers
     dates = ["%d.%m.%Y"]        # in date columns; other dates, ISO ones too, must be listed as well
+    times = ["%I:%M %p"]        # of day, in time columns; the same holds
+    timestamps = ["%d.%m.%Y %H:%M"]
+    zone = "Europe/Berlin"      # whose clock is meant where a cell or a column names another
     missing = ["?", "NA"]       # cells that say nothing, in every column
     sheet = "2024"              # of a workbook that has several
 
@@ -20,27 +23,32 @@ from __future__ import annotations
 import codecs
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
 
 import polars as pl
 
+from dpublish.declare.calendar import CALENDAR
+from dpublish.declare.calendar_cells import on_the_clock_of
 from dpublish.declare.spelling import BLANKS
 from dpublish.errors import SchemaError, did_you_mean
 
 UNWRITTEN = "\ufffd"
 """Stands for a cell that is not written as declared: it is no number, date or level."""
 
-_PARTS = {"%d", "%m", "%Y", "%y", "%b", "%B", "%e", "%H", "%M", "%S", "%I", "%p", "%f", "%F", "%T"}
+_DAY_PARTS = {"%d", "%m", "%Y", "%y", "%b", "%B", "%e", "%F"}
+_CLOCK_PARTS = {"%H", "%M", "%S", "%I", "%p", "%f", "%T"}
 _UNICODE = {
     "utf-8",
     "utf-8-sig",
     *(f"utf-{n}{end}" for n in (16, 32) for end in ("", "-le", "-be")),
 }
 _BY_DAY = ({"%Y", "%y", "%F"}, {"%m", "%b", "%B", "%F"}, {"%d", "%e", "%F"})
+_BY_CLOCK = ({"%H", "%I", "%T"}, {"%M", "%T"})
+_LISTS = {"date": "dates", "time": "times", "timestamp": "timestamps"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +60,9 @@ class SourceFormat:
     decimal: str = "."
     thousands: str | None = None
     dates: tuple[str, ...] = ()
+    times: tuple[str, ...] = ()
+    timestamps: tuple[str, ...] = ()
+    zone: str | None = None
     missing: tuple[str, ...] = ()
     sheet: str | None = None
 
@@ -67,18 +78,21 @@ class SourceFormat:
     @property
     def about_cells(self) -> bool:
         """Whether any cell is read in another way than usual."""
-        return bool(self.decimal != "." or self.thousands or self.dates or self.missing)
+        formats = self.dates or self.times or self.timestamps or self.zone
+        return bool(self.decimal != "." or self.thousands or formats or self.missing)
 
     def rewritten(self, cells: pl.Series, kind: str | None) -> pl.Series:
         """Cells of a column of this kind (None: none declared), as they are usually written."""
         if isinstance(cells.dtype, pl.Categorical | pl.Enum):
             cells = cells.cast(pl.String)
+        if self.zone is not None and (kind in CALENDAR or isinstance(cells.dtype, pl.Datetime)):
+            cells = on_the_clock_of(self.zone, cells)
         if cells.dtype == pl.String:
             texts = cells.str.strip_chars(BLANKS)
             if kind in ("integer", "real") and (self.decimal != "." or self.thousands):
                 texts = self._numbers(texts)
-            elif kind == "date" and self.dates:
-                texts = self._days(texts)
+            elif kind in _LISTS and (formats := getattr(self, _LISTS[kind])):
+                texts = moments_written(texts, kind, formats)
             if self.missing:
                 marked = cells.str.strip_chars(BLANKS).is_in(list(self.missing))
                 texts = texts.set(marked.fill_null(False), None)
@@ -105,19 +119,21 @@ class SourceFormat:
             .otherwise(texts)
         ).to_series()
 
-    def _days(self, texts: pl.Series) -> pl.Series:
-        found = pl.Series([None] * len(texts), dtype=pl.String)
-        for written in self.dates:
-            timed = any(part in written for part in ("%H", "%M", "%S", "%I", "%T"))
-            read = (
-                texts.str.to_datetime(written, strict=False)
-                if timed
-                else texts.str.to_date(written, strict=False)
-            )
-            days = read.dt.date().dt.strftime("%Y-%m-%d")
-            found = pl.select(pl.when(found.is_null()).then(days).otherwise(found)).to_series()
-        lost = found.is_null() & texts.is_not_null() & (texts.str.len_bytes() > 0)
-        return found.set(lost.fill_null(False), UNWRITTEN)
+
+def moments_written(texts: pl.Series, kind: str, formats: Sequence[str]) -> pl.Series:
+    """ISO texts of dates, times or timestamps that are written in one of these ways."""
+    found = pl.Series([None] * len(texts), dtype=pl.String)
+    for written in formats:
+        if kind == "time":
+            read = texts.str.to_time(written, strict=False).dt.strftime("%H:%M:%S")
+        elif any(part in written for part in _CLOCK_PARTS):
+            form = "%Y-%m-%d" if kind == "date" else "%Y-%m-%d %H:%M:%S"
+            read = texts.str.to_datetime(written, strict=False).dt.strftime(form)
+        else:
+            read = texts.str.to_date(written, strict=False).dt.strftime("%Y-%m-%d")
+        found = pl.select(pl.when(found.is_null()).then(read).otherwise(found)).to_series()
+    lost = found.is_null() & texts.is_not_null() & (texts.str.len_bytes() > 0)
+    return found.set(lost.fill_null(False), UNWRITTEN)
 
 
 def _number(text: str) -> float | None:
@@ -147,7 +163,11 @@ def read_source_format(table: Any) -> SourceFormat:
         encoding=_encoding(table.get("encoding")),
         decimal=decimal,
         thousands=mark["thousands"],
-        dates=tuple(_date_format(text) for text in _texts(table, "dates")),
+        **{
+            key: tuple(_format(kind, text) for text in _texts(table, key))
+            for kind, key in _LISTS.items()
+        },
+        zone=_zone(table.get("zone")),
         missing=tuple(text.strip(BLANKS) for text in _texts(table, "missing")),
         sheet=None if table.get("sheet") is None else _text(table["sheet"], "sheet"),
     )
@@ -196,30 +216,49 @@ def _is_single_byte(name: str) -> bool:
     return isinstance(table, str) and len(table) == 256
 
 
-def _date_format(text: str) -> str:
+def _format(kind: str, text: str) -> str:
+    where = f"[source]: {_LISTS[kind]}"
     parts = set(re.findall(r"%.", text))
-    if unknown := parts - _PARTS:
+    known = _CLOCK_PARTS if kind == "time" else _DAY_PARTS | _CLOCK_PARTS
+    if unknown := parts - known:
         raise SchemaError(
-            f"[source]: dates: '{min(unknown)}' in '{text}' is not known. Parts: "
-            f"{', '.join(sorted(_PARTS))}."
+            f"{where}: '{min(unknown)}' in '{text}' is not known. Parts: "
+            f"{', '.join(sorted(known))}."
         )
-    if not all(parts & some for some in _BY_DAY):
-        raise SchemaError(
-            f"[source]: dates: '{text}' must say year, month and day, such as '%d.%m.%Y'."
-        )
+    if kind != "time" and not all(parts & some for some in _BY_DAY):
+        raise SchemaError(f"{where}: '{text}' must say year, month and day, such as '%d.%m.%Y'.")
+    if kind == "time" and not all(parts & some for some in _BY_CLOCK):
+        raise SchemaError(f"{where}: '{text}' must say hours and minutes, such as '%H:%M'.")
+    if "%I" in parts and "%p" not in parts:
+        raise SchemaError(f"{where}: '{text}' has hours up to 12 (%I), and must say %p (AM or PM).")
     # read now, by the calls that will read the rows: by then the budget would be spent
     trial = pl.Series(["", "x", datetime(2020, 2, 1, 13, 4, 5).strftime(text)])
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for cells in (trial, trial.clear()):
-                SourceFormat(dates=(text,)).rewritten(cells, "date")
+                moments_written(cells, kind, [text])
     except pl.exceptions.PolarsError:
         raise SchemaError(
-            f"[source]: dates: '{text}' cannot be read. A time has hours and minutes (%H:%M, or "
+            f"{where}: '{text}' cannot be read. A time has hours and minutes (%H:%M, or "
             "%I:%M %p), and perhaps seconds (%S)."
         ) from None
     return text
+
+
+def _zone(found: Any) -> str | None:
+    if found is None:
+        return None
+    name = _text(found, "zone")
+    try:
+        on_the_clock_of(name, pl.Series(["2020-01-01T00:00:00Z"]))
+        on_the_clock_of(name, pl.Series([datetime(2020, 1, 1, tzinfo=UTC)]))
+    except (ValueError, pl.exceptions.PolarsError):
+        raise SchemaError(
+            f"[source]: zone = '{name[:60]}' is not known. Write one such as \"Europe/Berlin\" or "
+            '"UTC".'
+        ) from None
+    return name
 
 
 def _texts(table: Mapping[str, Any], key: str) -> list[str]:

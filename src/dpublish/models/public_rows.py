@@ -13,6 +13,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dpublish.declare.calendar import CALENDAR
+from dpublish.declare.calendar_cells import numbers_of, series_of
 from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.encode import encode_frame
 from dpublish.errors import InputError, PlanError
@@ -172,8 +174,10 @@ def _typed(column: pl.Series, axis: Axis) -> pl.Series:
         return column_values(wide, codes).alias(axis.name)
     if axis.kind in ("integer", "real") and column.dtype == pl.String:
         return column.str.strip_chars().cast(pl.Float64, strict=False)
-    if axis.kind == "date" and column.dtype == pl.String:
-        return column.str.strip_chars().str.slice(0, 10).str.to_date("%Y-%m-%d", strict=False)
+    if axis.kind in CALENDAR and column.dtype == pl.String:
+        numbers, holes = numbers_of(axis.kind, column) or (np.zeros(0, dtype=np.int64), None)
+        moments = series_of(axis.kind, numbers)
+        return moments if holes is None else moments.set(pl.Series(holes), None)
     return column
 
 
@@ -188,7 +192,7 @@ def _plain(frame: pl.DataFrame) -> pl.DataFrame:
             columns.append(column.cast(pl.Float64))
         elif kind == pl.Boolean and column.null_count():
             columns.append(column.cast(pl.String))
-        elif kind.is_numeric() or kind in (pl.String, pl.Boolean, pl.Date, pl.Datetime):
+        elif kind.is_numeric() or kind in (pl.String, pl.Boolean, pl.Date, pl.Datetime, pl.Time):
             columns.append(column)
     return pl.DataFrame(columns)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -188,11 +188,12 @@ def _write_csv(release: Release, path: Path) -> _Table | None:
     return _Table(out, frame, hashlib.sha256(content).hexdigest(), len(content))
 
 
-def _kinds(table: _Table, names: tuple[str, str, str, str, str]) -> list[tuple[str, str]]:
-    """Columns with their types, in the words of a format: whole, real, truth, date, text."""
+def _kinds(table: _Table, names: Sequence[str]) -> list[tuple[str, str]]:
+    """Columns with their types, in the words of a format: whole, real, truth, date, time,
+    timestamp, text."""
     found = []
     for name, dtype in table.frame.schema.items():
-        place = 4
+        place = 6
         if dtype.is_integer():
             place = 0
         elif dtype.is_float():
@@ -201,6 +202,10 @@ def _kinds(table: _Table, names: tuple[str, str, str, str, str]) -> list[tuple[s
             place = 2
         elif str(dtype) == "Date":
             place = 3
+        elif str(dtype) == "Time":
+            place = 4
+        elif str(dtype).startswith("Datetime"):
+            place = 5
         found.append((name, names[place]))
     return found
 
@@ -250,7 +255,10 @@ def _croissant(facts: Facts, table: _Table | None) -> str:
                 "sha256": table.sha256,
             }
         ]
-        words = ("sc:Integer", "sc:Float", "sc:Boolean", "sc:Date", "sc:Text")
+        words = (
+            *("sc:Integer", "sc:Float", "sc:Boolean"),
+            *("sc:Date", "sc:Time", "sc:DateTime", "sc:Text"),
+        )
         record["recordSet"] = [
             {
                 "@type": "cr:RecordSet",
@@ -338,7 +346,7 @@ def _frictionless(facts: Facts, table: _Table | None) -> str:
         record["contributors"] = [{"title": publisher, "role": "publisher"}]
     record["resources"] = []
     if table is not None:
-        words = ("integer", "number", "boolean", "date", "string")
+        words = ("integer", "number", "boolean", "date", "time", "datetime", "string")
         record["resources"] = [
             {
                 "name": "rows",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
+from dpublish.declare.calendar import CALENDAR, UNITS
 from dpublish.errors import PublishError, QueryError
 from dpublish.outputs import as_path
 from dpublish.present.charts import Bar
@@ -493,7 +494,7 @@ def bin_lengths(axis: Axis) -> tuple[Floats, str]:
     if np.allclose(widths, widths[0]):
         return np.ones(0), ""
     unit = float(widths.min())
-    of = "days" if axis.kind == "date" else axis.wording.units or f"of {axis.name}"
+    of = UNITS.get(axis.kind) or axis.wording.units or f"of {axis.name}"
     return unit / widths, f"{unit:,.10g} {of}"
 
 
@@ -507,9 +508,8 @@ def usage(release: Release, *lines: str) -> Section:
 def example_predicate(domain: Domain) -> str:
     first = domain.axes[0]
     if first.numeric:
-        bound = (
-            f"'{first.label(0).split('..')[0]}'" if first.kind == "date" else f"{first.edges[0]:g}"
-        )
+        start = first.label(0).split("..")[0]
+        bound = f"'{start}'" if first.kind in CALENDAR else f"{first.edges[0]:g}"
         return f"{quoted(first.name)} >= {bound}"
     level = first.levels[0].replace("'", "''")
     return f"{quoted(first.name)} = '{level}'"

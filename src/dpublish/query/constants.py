@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Sequence
 from typing import Any, cast
 
 from sqlglot import exp
 
+from dpublish.declare.calendar import CALENDAR, EXAMPLES, WORDS, number_of, read_bound
 from dpublish.declare.domain import Axis
 from dpublish.errors import QueryError, did_you_mean
 
@@ -54,7 +54,7 @@ def read_constant(tree: Tree) -> Any:
     if (
         isinstance(tree, exp.Cast)
         and isinstance(bare(tree.this), exp.Literal)
-        and tree.to.is_type("date")
+        and tree.to.is_type("date", "time", "timestamp", "datetime")
     ):
         return str(bare(tree.this).this)
     if isinstance(tree, exp.Column) and not tree.table:
@@ -84,15 +84,14 @@ def _numeral(text: str) -> Number:
 
 
 def read_number(axis: Axis, constant: Any) -> Number:
-    if axis.kind == "date":
-        if isinstance(constant, str):
-            try:
-                return dt.date.fromisoformat(constant.strip()).toordinal()
-            except ValueError:
-                pass
-        raise QueryError(
-            f"Column '{axis.name}' holds dates; write one as '2020-01-31', not {constant!r}."
-        )
+    if axis.kind in CALENDAR:
+        moment = read_bound(axis.kind, constant) if isinstance(constant, str) else None
+        if moment is None:
+            raise QueryError(
+                f"Column '{axis.name}' holds {WORDS[axis.kind]}; write one as "
+                f"'{EXAMPLES[axis.kind]}', not {constant!r}."
+            )
+        return number_of(moment)
     if isinstance(constant, str):
         try:
             constant = _numeral(constant.strip())

@@ -17,6 +17,8 @@ import polars as pl
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from dpublish.declare.calendar import CALENDAR
+from dpublish.declare.calendar_cells import series_of
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
 from dpublish.models.bin_shapes import bin_means
@@ -28,7 +30,6 @@ from dpublish.releases.frames import column_values, free_name, other_names
 
 MAX_POINTS = 400_000
 MAX_WHOLE = 4_096
-_EPOCH = 719_163  # date(1970, 1, 1).toordinal()
 _STEADY = (
     *(exp.Column, exp.Identifier, exp.Literal, exp.Paren, exp.Null, exp.Boolean, exp.Neg),
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Case, exp.If, exp.Cast, exp.DataType, exp.Coalesce),
@@ -185,8 +186,8 @@ def _points(
     numbers = pl.Series(values, dtype=pl.Float64)
     if axis.kind == "integer":
         numbers = numbers.cast(pl.Int64)
-    elif axis.kind == "date":
-        numbers = (numbers - _EPOCH).cast(pl.Int32).cast(pl.Date)
+    elif axis.kind in CALENDAR:
+        numbers = series_of(axis.kind, np.floor(numbers.to_numpy()).astype(np.int64))
     series = numbers.extend(pl.Series([None] * extra, dtype=numbers.dtype)) if extra else numbers
     return (
         series,

@@ -11,6 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dpublish.declare.calendar import CALENDAR
+from dpublish.declare.calendar_cells import series_of
 from dpublish.declare.columns import OTHER
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
@@ -19,7 +21,6 @@ from dpublish.models.bin_shapes import bin_means, place_of, tilts_of
 Codes = NDArray[np.int64]
 Weights = NDArray[np.int64] | NDArray[np.float64]
 
-_EPOCH = 719_163  # date(1970, 1, 1).toordinal()
 MAX_SAMPLE = 100_000_000
 
 
@@ -43,8 +44,8 @@ def decode_cells(cells: NDArray[np.uint64], domain: Domain, index: int) -> Codes
 
 
 def column_values(axis: Axis, codes: Codes) -> pl.Series:
-    """One value a code: levels as text, booleans, exact integers and dates, midpoints of bins;
-    missing as null.
+    """One value a code: levels as text, booleans, exact integers, dates and times, midpoints of
+    bins; missing as null.
 
     '(other)' stays a text where the column is text and is null elsewhere: it stands for no one
     number.
@@ -61,10 +62,9 @@ def _values_by_code(axis: Axis) -> pl.Series:
         return pl.Series([*axis.levels, *tail], dtype=pl.String)
     kind = np.float64 if axis.kind == "real" else np.int64
     edges = np.array(axis.edges, dtype=kind)
-    if axis.kind == "date":
-        days = np.floor(bin_means(axis)).astype(np.int64)
-        middle = pl.Series((days - _EPOCH).astype(np.int32)).cast(pl.Date)
-        return middle.extend(pl.Series([None] * extra, dtype=pl.Date)) if extra else middle
+    if axis.kind in CALENDAR:
+        middle = series_of(axis.kind, np.floor(bin_means(axis)).astype(np.int64))
+        return middle.extend(pl.Series([None] * extra, dtype=middle.dtype)) if extra else middle
     if axis.exact_values:
         values = pl.Series(edges[:-1])
     else:
@@ -111,23 +111,20 @@ def drawn_values(axis: Axis, codes: Codes, generator: np.random.Generator) -> pl
         low, high = edges[bins], edges[bins + 1]
         place = place_of(tilts_of(axis)[bins], generator.random(len(codes)))
         drawn = np.minimum(low + (high - low) * place, np.nextafter(high, low))
-        values = pl.Series(axis.name, drawn)
+        values = pl.Series(drawn)
     else:
         whole = np.array(axis.edges, dtype=np.int64)
         if axis.tilts:
             place = place_of(tilts_of(axis)[bins], generator.random(len(codes)))
             width = whole[bins + 1] - whole[bins]
-            days = whole[bins] + np.minimum((place * width).astype(np.int64), width - 1)
+            drawn = whole[bins] + np.minimum((place * width).astype(np.int64), width - 1)
         else:
-            days = generator.integers(whole[bins], whole[bins + 1])
-        values = pl.Series(axis.name, days) if axis.kind == "integer" else _dates(axis.name, days)
+            drawn = generator.integers(whole[bins], whole[bins + 1])
+        calendar = axis.kind in CALENDAR
+        values = series_of(axis.kind, drawn) if calendar else pl.Series(drawn)
     return pl.select(
         pl.when(pl.Series(declared)).then(values).otherwise(None).alias(axis.name)
     ).to_series()
-
-
-def _dates(name: str, ordinals: Codes) -> pl.Series:
-    return pl.Series(name, (ordinals - _EPOCH).astype(np.int32)).cast(pl.Date)
 
 
 def free_name(wanted: str, taken: tuple[str, ...]) -> str:

@@ -155,7 +155,7 @@ def plain(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, Fraction | Path):
         return str(value)
-    if isinstance(value, dt.date | dt.datetime):
+    if isinstance(value, dt.date | dt.time):
         return value.isoformat()
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}

@@ -94,7 +94,8 @@ class SqlReader:
     """Runs the query of a `SqlSource`: once without rows for the column names, then as often as
     rows are wanted."""
 
-    def __init__(self, source: SqlSource) -> None:
+    def __init__(self, source: SqlSource, zone: str | None = None) -> None:
+        self._zone = zone
         self._query = source.query.strip().rstrip(";").rstrip()
         if not self._query:
             raise InputError("The SQL query is empty.")
@@ -139,7 +140,9 @@ class SqlReader:
             for part in result.partitions(rows):
                 yield pl.DataFrame(
                     [
-                        series_from_objects([row[i] for row in part]).alias(self.names[i])
+                        series_from_objects([row[i] for row in part], self._zone).alias(
+                            self.names[i]
+                        )
                         for i in places
                     ]
                 )

@@ -90,6 +90,13 @@ class JsonLines(Source):
             return "true" if cell else "false"
         return None
 
+    def lists(self) -> list[str]:
+        keys: dict[str, None] = {}
+        for block in self._blocks():
+            for row in block:
+                keys.update({k: None for k, v in (row or {}).items() if isinstance(v, list)})
+        return list(keys)
+
     def count_rows(self) -> int:
         return sum(len(block) for block in self._blocks())
 

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dpublish.declare.encode import EXACT_WHOLE, spelled_double
+from dpublish.declare.calendar_cells import on_the_clock_of
+from dpublish.declare.encode import EXACT_WHOLE, as_text, spelled_double
 from dpublish.sources.texts import plain_text
 
 _FIRST = dt.datetime(1, 1, 1)
@@ -27,9 +28,16 @@ _TINY_DIGITS = -400
 _HUGE = 10**_HUGE_DIGITS
 
 
-def series_from_objects(values: Sequence[Any]) -> pl.Series:
-    """Text for cells that hold one plain value, null for nulls, NaN and everything else."""
-    return pl.Series([cell_text(value) for value in values], dtype=pl.String)
+def series_from_objects(values: Sequence[Any], zone: str | None = None) -> pl.Series:
+    """Text for cells that hold one plain value, null for nulls, NaN and everything else. Moments
+    that have a zone are spelled by the clock of `zone`, by their own where none is given."""
+    texts = pl.Series([cell_text(value) for value in values], dtype=pl.String)
+    if zone is None:
+        return texts
+    # by the calendar that also reads columns of moments: two of them may not know the same zones
+    instants = pl.Series([_instant(value) for value in values], dtype=pl.Datetime("us", "UTC"))
+    moved = as_text(on_the_clock_of(zone, instants))
+    return pl.select(pl.when(instants.is_null()).then(texts).otherwise(moved)).to_series()
 
 
 def list_from_object(value: Any, cut: Callable[[str], list[str]]) -> list[str | None]:
@@ -116,13 +124,29 @@ def _clock(value: dt.datetime) -> str | None:
     if value != value:  # pandas' "not a time" equals nothing
         return None
     try:
-        first, last = _FIRST, _LAST
-        if value.tzinfo is not None:  # a day inside, because a wall clock may be ahead or behind
-            first, last = (end.replace(tzinfo=dt.UTC) for end in (first + _DAY, last - _DAY))
-        inside = dt.MINYEAR <= value.year <= dt.MAXYEAR  # other times cannot be compared
-        if not inside or not first <= value <= last:
-            end = first if value.year < dt.MAXYEAR else last
-            value = end if value.tzinfo is None else end.astimezone(value.tzinfo)
+        value = _inside(value)
         return str(dt.datetime.combine(value.date(), value.time()))
     except Exception:  # a zone of somebody's making
         return None
+
+
+def _instant(value: Any) -> dt.datetime | None:
+    """A moment that has a zone, in UTC; None for every other cell, and where `_clock` says none."""
+    if not isinstance(value, dt.datetime) or value != value or value.tzinfo is None:
+        return None
+    try:
+        there = _inside(value).astimezone(dt.UTC)
+        return dt.datetime.combine(there.date(), there.time(), dt.UTC)
+    except Exception:  # as above
+        return None
+
+
+def _inside(value: dt.datetime) -> dt.datetime:
+    first, last = _FIRST, _LAST
+    if value.tzinfo is not None:  # a day inside, because a wall clock may be ahead or behind
+        first, last = (end.replace(tzinfo=dt.UTC) for end in (first + _DAY, last - _DAY))
+    inside = dt.MINYEAR <= value.year <= dt.MAXYEAR  # other times cannot be compared
+    if not inside or not first <= value <= last:
+        end = first if value.year < dt.MAXYEAR else last
+        return end if value.tzinfo is None else end.astimezone(value.tzinfo)
+    return value

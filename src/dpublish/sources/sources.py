@@ -157,6 +157,11 @@ class Source(abc.ABC):
         """Whether the rows are no longer those that were there when the source was opened."""
         return any(stamp_of(path) != stamp for path, stamp in self.stamps)
 
+    def lists(self) -> list[str]:
+        """Columns that hold lists of items, for drafts: some sources look at all rows."""
+        kinds = {name: self.kind(name) for name in self.columns()}
+        return [name for name, kind in kinds.items() if isinstance(kind, pl.List | pl.Array)]
+
     def shown(self) -> tuple[str, ...]:
         """What reading this source shows to others than the curator, in sentences for a plan."""
         return ()
@@ -196,7 +201,7 @@ def _opened(data: object, written: SourceFormat, schema: Schema | None) -> Sourc
 
         return DuckRows(data)
     if isinstance(data, SqlSource):
-        return _Database(data)
+        return _Database(data, written.zone)
     if type(data).__module__.startswith("pyspark.sql") and type(data).__name__ == "DataFrame":
         from dpublish.sources.spark import SparkTable
 
@@ -214,7 +219,7 @@ def _opened(data: object, written: SourceFormat, schema: Schema | None) -> Sourc
         return _Lazy(data)
     library, kind = type(data).__module__.partition(".")[0], type(data).__name__
     if library == "pandas" and kind == "DataFrame":
-        return _Pandas(data)
+        return _Pandas(data, zone=written.zone)
     if library == "pyarrow" and kind in ("Table", "RecordBatch"):
         from dpublish.sources.arrow import ArrowTable
 
@@ -374,6 +379,9 @@ class Formatted(Source):
     def kind(self, name: str) -> pl.DataType | str | None:
         return self._source.kind(name)
 
+    def lists(self) -> list[str]:
+        return self._source.lists()
+
     def repeats(self, name: str) -> bool:
         return self._source.repeats(name)
 
@@ -445,15 +453,19 @@ class _Frame(Source):
 
 class _Pandas(Source):
     def __init__(
-        self, frame: Any, cuts: dict[str, Callable[[str], list[str]]] | None = None
+        self,
+        frame: Any,
+        cuts: dict[str, Callable[[str], list[str]]] | None = None,
+        zone: str | None = None,
     ) -> None:
+        self._zone = zone
         self._frame = frame
         self._names = tuple(str(name) for name in frame.columns)
         self._cuts = cuts or {}
 
     def cutting(self, column: str, cut: Callable[[str], list[str]]) -> Source:
         lists = self._frame.iloc[:, self._names.index(column)].dtype.kind == "O"
-        return _Pandas(self._frame, {column: cut}) if lists else self
+        return _Pandas(self._frame, {column: cut}, self._zone) if lists else self
 
     def columns(self) -> tuple[str, ...]:
         return self._names
@@ -471,7 +483,7 @@ class _Pandas(Source):
     def _column(self, part: Any, place: int) -> pl.Series:
         cut = self._cuts.get(self._names[place])
         if cut is None:
-            return _from_pandas(part.iloc[:, place])
+            return _from_pandas(part.iloc[:, place], self._zone)
         cells = rounded_wholes(part.iloc[:, place].tolist())
         return pl.Series([list_from_object(cell, cut) for cell in cells], dtype=pl.List(pl.String))
 
@@ -482,7 +494,7 @@ class _Pandas(Source):
         return len(self._frame)
 
 
-def _from_pandas(column: Any) -> pl.Series:
+def _from_pandas(column: Any, zone: str | None = None) -> pl.Series:
     """A column whose cells mean the same whatever type pandas chose for it: that choice depends on
     all rows."""
     with _quiet():
@@ -498,7 +510,7 @@ def _from_pandas(column: Any) -> pl.Series:
             # a library's panic too: whatever it says about a column, cells can be read one by one
             except BaseException:
                 pass
-        return series_from_objects(rounded_wholes(column.tolist()))
+        return series_from_objects(rounded_wholes(column.tolist()), zone)
 
 
 def _from_categories(column: Any) -> pl.Series:
@@ -522,8 +534,8 @@ def _from_numpy(values: NDArray[Any]) -> pl.Series:
 
 
 class _Database(Source, SqlRows):
-    def __init__(self, source: SqlSource) -> None:
-        self._reader = SqlReader(source)
+    def __init__(self, source: SqlSource, zone: str | None = None) -> None:
+        self._reader = SqlReader(source, zone)
         self.types = self._reader.types
         self.counts = source.count_there is not False
         if self._reader.dialect == "postgresql":

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
 from itertools import pairwise
 from typing import Any
 
@@ -25,6 +24,7 @@ from dpublish.counting.bound import unpack_codes, word_columns
 from dpublish.counting.cells import TableCounter, Threads
 from dpublish.counting.engines.local import Local
 from dpublish.counting.points import point_codes
+from dpublish.declare.calendar import CALENDAR, FIRST, LAST, spelled
 from dpublish.declare.domain import Domain
 from dpublish.declare.encode import EXACT_WHOLE, CodeArray, CodeRule, Encoder, code_dtype
 from dpublish.declare.schema import Schema
@@ -59,7 +59,6 @@ from dpublish.sources.texts import LONGEST_TEXT, UNREADABLE
 MAX_LEAVES = 1 << 12
 """Declared levels or bins of one column that are written into a query."""
 
-_LAST_DAY = date.max.toordinal()
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _ZERO = re.compile(ZERO_FRACTION)
 
@@ -198,6 +197,10 @@ def _unsaid(rule: CodeRule, kind: str | None) -> str | None:
         return f"it has more than {MAX_LEAVES:,} levels or bins"
     if axis.kind == "date":
         return None if kind in (DATE, TIME) else "its dates are not stored as dates"
+    if axis.kind == "time":
+        return "times of day are read here: a server's day has a 24:00 that Python's has not"
+    if axis.kind == "timestamp":
+        return None if kind == TIME else "its timestamps are not stored as such, without a zone"
     if axis.numeric:
         if kind not in (WHOLE, DOUBLE, SINGLE, DECIMAL):
             return "its numbers are not stored as numbers"
@@ -277,8 +280,8 @@ class _Query:
             if kind == BOOLEAN:
                 true, false = (leaves[_slot_of_truth(rule, truth)] for truth in (True, False))
                 body = body.when(cell, true).else_(false)
-            elif axis.kind == "date":
-                body = body.else_(self._day_codes(cell, kind, rule, leaves))
+            elif axis.kind in CALENDAR:
+                body = body.else_(self._moment_codes(cell, kind, rule, leaves))
             elif axis.numeric:
                 body = body.else_(_number_codes(cell, kind == WHOLE, rule, leaves))
             elif kind == WHOLE:
@@ -342,22 +345,25 @@ class _Query:
         may = exp.GT(this=mark, expression=exp.Literal.number(0))
         return exp.case().when(may, shorter).else_(text)
 
-    def _day_codes(
+    def _moment_codes(
         self, cell: exp.Expression, kind: str, rule: CodeRule, leaves: Leaves
     ) -> exp.Expression:
-        """Days and times are compared with the first moment of a day, moved into the years that
-        Python has where reading them does so."""
-        name = "date" if kind == DATE else "timestamp"
+        """Days and times are compared with the first moment of a day or a second, moved into the
+        years that Python has where reading them does so."""
+        of, name = rule.axis.kind, "date" if kind == DATE else "timestamp"
+        first, last = (_moment(of, end, name) for end in (FIRST[of], LAST[of]))
         moved = kind == TIME or self._dialect == "postgres"
         if moved:
-            least = exp.Anonymous(this="least", expressions=[cell, _moment(_LAST_DAY, name)])
-            cell = exp.Anonymous(this="greatest", expressions=[least, _moment(1, name)])
-        days = [int(edge) for edge in rule.axis.edges]
-        if days[-1] <= _LAST_DAY:
-            return _tree(cell, [_moment(day, name) for day in days], leaves[: rule.missing])
-        # the day after the last one has no name
-        inside = _tree(cell, [_moment(day, name) for day in days[:-1]], leaves[: rule.above])
-        beyond = exp.GT(this=cell, expression=_moment(_LAST_DAY, name))
+            least = exp.Anonymous(this="least", expressions=[cell, last])
+            cell = exp.Anonymous(this="greatest", expressions=[least, first])
+        edges = [int(edge) for edge in rule.axis.edges]
+        if edges[-1] <= LAST[of]:
+            keys = [_moment(of, edge, name) for edge in edges]
+            return _tree(cell, keys, leaves[: rule.missing])
+        # what comes after the last day or second has no name
+        keys = [_moment(of, edge, name) for edge in edges[:-1]]
+        inside = _tree(cell, keys, leaves[: rule.above])
+        beyond = exp.GT(this=cell, expression=last)
         return inside if moved else exp.case().when(beyond, leaves[rule.above]).else_(inside)
 
     def _bytes(self, content: bytes) -> exp.Expression:
@@ -377,7 +383,7 @@ def _cell(name: str) -> exp.Expression:
 
 def _slot_of_truth(rule: CodeRule, truth: bool) -> int:
     axis = rule.axis
-    if axis.kind == "date":
+    if axis.kind in CALENDAR:
         return rule.missing
     if not axis.numeric:
         return rule.words.get("true" if truth else "false", rule.above)
@@ -441,8 +447,8 @@ def _double(value: float) -> exp.Expression:
     return exp.cast(exp.Literal.string(repr(float(value))), "double")
 
 
-def _moment(day: int, type_name: str) -> exp.Expression:
-    return exp.cast(exp.Literal.string(date.fromordinal(day).isoformat()), type_name)
+def _moment(kind: str, number: int, type_name: str) -> exp.Expression:
+    return exp.cast(exp.Literal.string(spelled(kind, number)), type_name)
 
 
 def _summed(pieces: Sequence[tuple[NDArray[np.uint64], IntArray]]) -> SparseCounts:

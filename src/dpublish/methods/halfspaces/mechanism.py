@@ -96,7 +96,7 @@ class Halfspaces(Mechanism):
 
     Parameters
     ----------
-    columns : numeric or date columns with declared bounds; all of them when left out.
+    columns : columns of numbers, dates or times with declared bounds; all of them when left out.
     k : dimension of the projections, 2 (sectors of a circle) or 3 (cells of a sphere); 2 for one
         column, else 3.
     projections : m, how many projections; the answer is the median of theirs. One where k exceeds

@@ -183,8 +183,8 @@ class IntervalTree(Mechanism):
 
     Parameters
     ----------
-    columns : one to six numeric or date columns with declared bounds; all numeric columns when left
-        out.
+    columns : one to six columns of numbers, dates or times with declared bounds; all of them when
+        left out.
     tree : how the grid is cut: privtree, dyadic (equal cells) or binary-search (the thesis).
     structure_share : share of epsilon spent on where to cut (privtree and binary-search).
     look_share : share of epsilon with which privtree looks whether to count every position instead;
@@ -307,7 +307,9 @@ class IntervalTree(Mechanism):
         else:
             names = tuple(self.columns)
         if not names:
-            raise PlanError("Name at least one integer, real or date column in columns = [...].")
+            raise PlanError(
+                "Name at least one column of numbers, dates or times in columns = [...]."
+            )
         if len(set(names)) != len(names):
             raise PlanError("A column is listed twice in columns.")
         if len(names) > MAX_COLUMNS:

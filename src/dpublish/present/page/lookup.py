@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.declare.calendar import CALENDAR, spelled
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import PublishError
 from dpublish.present.report import axis_title, bin_lengths, level_label
@@ -333,7 +334,7 @@ def condition(axis: Axis, first: int, last: int) -> str:
     if not axis.numeric:
         levels = [_text(level) for level in axis.levels[first : last + 1]]
         return f"{name} = {levels[0]}" if len(levels) == 1 else f"{name} in ({', '.join(levels)})"
-    if axis.kind == "date":
+    if axis.kind in CALENDAR:
         start = axis.label(first).split("..")[0]
         return f"{name} >= '{start}' and {name} <= '{axis.label(last).split('..')[-1]}'"
     if axis.kind == "integer":
@@ -393,7 +394,7 @@ def _tree_lookups(release: Any) -> Lookups:
             ],
         }
         columns.append({**_column(worded[place]), "ordered": True})
-        if (summary := _summary(release, worded[place])) and grid.kind != "date":
+        if (summary := _summary(release, worded[place])) and grid.kind not in CALENDAR:
             summaries[grid.name] = summary
     for (at, first), (to, second) in itertools.combinations(enumerate(grids), 2):
         sides = [
@@ -439,15 +440,13 @@ def _last(grid: Any, position: int) -> float:
 
 
 def _value(grid: Any, number: float) -> str:
-    if grid.kind == "date":
-        import datetime as dt
-
-        return dt.date.fromordinal(int(number)).isoformat()
+    if grid.kind in CALENDAR:
+        return spelled(grid.kind, int(number))
     return f"{int(number)}" if grid.whole else f"{number:g}"
 
 
 def _constant(grid: Any, number: float) -> str:
-    if grid.kind == "date":
+    if grid.kind in CALENDAR:
         return f"'{_value(grid, number)}'"
     return f"{int(number)}" if grid.whole else repr(number)
 

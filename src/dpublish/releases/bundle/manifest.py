@@ -6,13 +6,13 @@ What is particular to one kind (its facts, its tables) is checked by that kind's
 
 from __future__ import annotations
 
-import datetime as dt
 import itertools
 import re
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from dpublish.declare.calendar import CALENDAR, FIRST, LAST, WORDS
 from dpublish.declare.columns import KINDS, NUMERIC_KINDS, OUTSIDE, WORDING
 from dpublish.declare.domain import MAX_CELLS, Domain
 from dpublish.errors import BundleError, PublishError, SchemaError
@@ -31,7 +31,6 @@ _FRACTION = re.compile(r"[0-9]{1,60}(/[0-9]{1,60})?", re.ASCII)
 _TEXTS = ("kind", "method", "dataset", "created")
 _OBJECTS = ("parameters", "privacy", "facts", "plan", "receipt", "versions")
 _AXIS_KEYS = {"name", "kind", "outside", "edges", "levels", "other", "missing", *WORDING}
-_LAST_DAY = dt.date.max.toordinal() + 1
 
 
 def check_format(manifest: Mapping[str, Any]) -> None:
@@ -181,8 +180,8 @@ def _check_edges(edges: Any, kind: str, where: str) -> None:
             raise BundleError(f"{where}: an edge lies beyond 2^62.")
         if kind == "real" and abs(edge) > 8e307:
             raise BundleError(f"{where}: an edge is too large.")
-        if kind == "date" and not 1 <= edge <= _LAST_DAY:
-            raise BundleError(f"{where}: an edge is not a date.")
+        if kind in CALENDAR and not FIRST[kind] <= edge <= LAST[kind] + 1:
+            raise BundleError(f"{where}: an edge is not among {WORDS[kind]}.")
     if any(
         not a < b
         for a, b in itertools.pairwise(float(edge) if kind == "real" else edge for edge in edges)

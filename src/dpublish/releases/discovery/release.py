@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import itertools
 import math
 import unicodedata
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
-from dpublish.declare.columns import Bound, Column
+from dpublish.declare.calendar import CALENDAR, WORDS, read_bound
+from dpublish.declare.columns import DISCOVERED_KINDS, Bound, Column
 from dpublish.errors import BundleError, InputError
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import MAX_AXES, MAX_NAME, table, text, texts, whole
@@ -31,7 +31,7 @@ FRAME = {
 LONGEST = 100
 MAX_FOUND = 1 << 20
 _ACTING = ("Cc", "Cf", "Cs", "Zl", "Zp")
-_KINDS = ("categorical", "integer", "real", "date")
+_KINDS = DISCOVERED_KINDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,11 +186,11 @@ def _printed(level: str) -> bool:
 def _bound(value: Any, kind: str, where: str) -> Bound | None:
     if value is None:
         return None
-    if kind == "date":
-        try:
-            return dt.date.fromisoformat(value)
-        except (TypeError, ValueError):
-            raise BundleError(f"{where}: a bound is no date.") from None
+    if kind in CALENDAR:
+        moment = read_bound(kind, value)
+        if moment is None:
+            raise BundleError(f"{where}: a bound is not among {WORDS[kind]}.")
+        return moment
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise BundleError(f"{where}: a bound is no number.")
     if kind == "integer":

@@ -3,13 +3,13 @@ written as SQL writes it."""
 
 from __future__ import annotations
 
-import datetime as dt
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dpublish.declare.calendar import CALENDAR, EXAMPLES, WORDS, number_of, read_bound
 from dpublish.errors import QueryError, did_you_mean
 from dpublish.query.constants import Tree, bare, read_constant, shown
 from dpublish.query.predicate import MAX_DEPTH, parse_sql
@@ -37,9 +37,9 @@ class Linear:
         )
 
 
-def linear_condition(text: str, columns: Sequence[str]) -> tuple[dict[str, float], float]:
+def linear_condition(text: str, columns: Mapping[str, str]) -> tuple[dict[str, float], float]:
     """Weights and a bound: the condition holds where the weighted sum of columns is at least the
-    bound.
+    bound. `columns` has the kind of each.
 
     Strict and other comparisons are taken alike: what lies on the plane itself is within the margin
     either way.
@@ -67,7 +67,7 @@ def linear_condition(text: str, columns: Sequence[str]) -> tuple[dict[str, float
     return difference.weights, -difference.number
 
 
-def _read(tree: Tree, columns: Sequence[str], depth: int) -> Linear:
+def _read(tree: Tree, columns: Mapping[str, str], depth: int) -> Linear:
     if depth > MAX_DEPTH:
         raise QueryError(f"The condition is nested more than {MAX_DEPTH} levels deep.")
     tree = bare(tree)
@@ -90,10 +90,10 @@ def _read(tree: Tree, columns: Sequence[str], depth: int) -> Linear:
             f"'{shown(tree)}' is not linear: columns may be added, and multiplied by numbers. "
             f"{_EXAMPLE}"
         )
-    return Linear({}, _number(tree))
+    return Linear({}, _number(tree, columns))
 
 
-def _name(name: str, columns: Sequence[str]) -> str:
+def _name(name: str, columns: Mapping[str, str]) -> str:
     if name in columns:
         return name
     raise QueryError(
@@ -101,16 +101,20 @@ def _name(name: str, columns: Sequence[str]) -> str:
     )
 
 
-def _number(tree: Tree) -> float:
-    """A number; a date stands for its ordinal, as in `count`."""
+def _number(tree: Tree, columns: Mapping[str, str]) -> float:
+    """A number; a date stands for its ordinal, as in `count`, and a time for its seconds."""
     value = read_constant(tree)
     if isinstance(value, str):
-        try:
-            return float(dt.date.fromisoformat(value.strip()).toordinal())
-        except ValueError:
+        kinds = [kind for kind in CALENDAR if kind in columns.values()] or ["date"]
+        found = {kind: moment for kind in kinds if (moment := read_bound(kind, value))}
+        if len(found) != 1:
+            known = " nor ".join(f"one of {WORDS[k]}, such as '{EXAMPLES[k]}'" for k in kinds)
             raise QueryError(
-                f"'{value[:40]}' is neither a number nor a date such as '2020-01-31'."
-            ) from None
+                f"'{value[:40]}' is neither a number nor {known}."
+                if not found
+                else f"'{value[:40]}' may be a day or its midnight. Write the time of day too."
+            )
+        return float(number_of(*found.values()))
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise QueryError(f"'{shown(tree)}' is not a number. {_EXAMPLE}")
     try:

@@ -115,7 +115,9 @@ class HalfspacesRelease(Release):
         '2020-01-31'."""
         from dpublish.releases.halfspaces.linear_condition import linear_condition
 
-        weights, above = linear_condition(condition, self.columns)
+        weights, above = linear_condition(
+            condition, {grid.name: grid.kind for grid in self.sectors.grids}
+        )
         return self.count(weights, above=above, level=level)
 
     def summary(self) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from dpublish.declare.columns import NUMERIC_KINDS
 from dpublish.declare.grid import MAX_DIGITS, MAX_POSITIONS, Boxes, TreeShape
 from dpublish.errors import BundleError, PublishError
 from dpublish.models.hierarchical_counts import Hierarchy
@@ -107,8 +108,8 @@ def _read_shape(data: Any) -> TreeShape:
             raise BundleError("facts: every column of 'grid' must be an object.")
         whole(item, "positions", "grid", limit=MAX_POSITIONS, lowest=1)
         text(item, "name", "grid")
-        if text(item, "kind", "grid") not in ("integer", "real", "date"):
-            raise BundleError("grid: a column must be integer, real or date.")
+        if text(item, "kind", "grid") not in NUMERIC_KINDS:
+            raise BundleError("grid: a column must hold numbers, dates or times.")
         for key in ("lower", "step"):
             if len(text(item, key, "grid")) > MAX_DIGITS:
                 raise BundleError(f"grid: '{key}' is too long.")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpublish.declare.calendar import CALENDAR, spelled
 from dpublish.declare.grid import Floats
 from dpublish.errors import QueryError
 
@@ -99,9 +99,8 @@ def _written(release: IntervalTreeRelease, name: str) -> Callable[[float, Any], 
     grid = release.shape.grids[release.columns.index(name)]
 
     def text(number: float, _: Any) -> str:
-        if grid.kind == "date":
-            day = int(number)
-            return dt.date.fromordinal(day).isoformat() if 1 <= day <= 3_652_059 else ""
+        if grid.kind in CALENDAR:
+            return spelled(grid.kind, int(number))
         return f"{number:,.10g}"
 
     return text

@@ -3,7 +3,6 @@ errors and limits; and distribution functions and quantiles of one column."""
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from dpublish.declare.calendar import CALENDAR, EXAMPLES, WORDS, number_of, read_bound
 from dpublish.declare.grid import Floats, Grid
 from dpublish.errors import QueryError
 from dpublish.estimate import Estimate, check_level
@@ -124,14 +124,13 @@ def top_of(grid: Grid) -> float:
 
 
 def _number(grid: Grid, value: Any) -> float:
-    if grid.kind == "date":
-        try:
-            day = dt.date.fromisoformat(value.strip()) if isinstance(value, str) else value
-            if isinstance(day, dt.date):
-                return float(day.toordinal())
-        except ValueError:
-            pass
-        raise QueryError(f"'{grid.name}' holds dates; write one as 2020-01-31.")
+    if grid.kind in CALENDAR:
+        moment = read_bound(grid.kind, value)
+        if moment is None:
+            raise QueryError(
+                f"'{grid.name}' holds {WORDS[grid.kind]}; write one as {EXAMPLES[grid.kind]}."
+            )
+        return float(number_of(moment))
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float | np.integer | np.floating)

@@ -3,7 +3,6 @@ plots, synthetic points."""
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,6 +13,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
+from dpublish.declare.calendar import CALENDAR, moment_of
+from dpublish.declare.calendar_cells import series_of
 from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.grid import NEAR, Floats, Grid, Ints
 from dpublish.errors import QueryError
@@ -139,7 +140,8 @@ class IntervalTreeRelease(AggregatesRelease):
         """Many ranges at once: `low` and `high` hold one number per query (or one row of numbers,
         for several columns).
 
-        Dates are given as ordinals (`date.toordinal()`). Columns: count, standard_error, low, high.
+        Dates are given as ordinals (`date.toordinal()`), times as seconds. Columns: count,
+        standard_error, low, high.
         """
         ends = [_numbers(end) for end in (low, high)]
         if ends[0].size != ends[1].size or ends[0].size % len(self.columns):
@@ -192,7 +194,9 @@ class IntervalTreeRelease(AggregatesRelease):
         from dpublish.releases.interval_tree.linear import above_plane
 
         try:
-            weights, bound = linear_condition(predicate, self.columns)
+            weights, bound = linear_condition(
+                predicate, {grid.name: grid.kind for grid in self.shape.grids}
+            )
         except QueryError:
             return None
         factors = [weights.get(name, 0.0) for name in self.columns]
@@ -404,7 +408,7 @@ class IntervalTreeRelease(AggregatesRelease):
         if not grid.whole:
             return float(grid.value(np.array([place]))[0])
         number = int(grid.lower) + min(int(place), grid.positions - 1)
-        return dt.date.fromordinal(number) if grid.kind == "date" else number
+        return moment_of(grid.kind, number) if grid.kind in CALENDAR else number
 
     def to_frame(self) -> pl.DataFrame:
         """One row a box: its first and last value in each column, and its estimated count as
@@ -552,12 +556,8 @@ class IntervalTreeRelease(AggregatesRelease):
     def _values(grid: Grid, positions: Ints | Floats) -> pl.Series:
         if not grid.whole:
             return pl.Series(grid.value(positions))
-        whole_numbers = pl.Series(np.asarray(positions, dtype=np.int64) + int(grid.lower))
-        if grid.kind != "date":
-            return whole_numbers
-        return (
-            (whole_numbers - 719_163).cast(pl.Int32).cast(pl.Date)
-        )  # polars counts days from 1970-01-01
+        numbers = np.asarray(positions, dtype=np.int64) + int(grid.lower)
+        return series_of(grid.kind, numbers) if grid.kind in CALENDAR else pl.Series(numbers)
 
 
 def _check_share(share: float) -> None:
@@ -569,7 +569,9 @@ def _numbers(values: Any) -> Floats:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise QueryError(f"Give numbers (dates: their ordinals), not {str(values)[:80]}.") from None
+        raise QueryError(
+            f"Give numbers (dates: their ordinals; times: seconds), not {str(values)[:80]}."
+        ) from None
 
 
 def _values_asked(values: Any) -> Floats:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpublish.declare.calendar import CALENDAR
 from dpublish.present.charts import Bar
 from dpublish.present.report import (
     MAX_BARS,
@@ -141,7 +142,7 @@ def _usage(release: IntervalTreeRelease) -> Section:
     name, grid = release.columns[0], release.shape.grids[0]
     low, high = grid.value(np.array([0, grid.positions // 2])).tolist()
     lines = []
-    if grid.kind != "date":
+    if grid.kind not in CALENDAR:
         lines.append(
             f"release.estimate({f'{quoted(name)} between {low:g} and {high:g}'!r})            # "
             f"with an error bar"

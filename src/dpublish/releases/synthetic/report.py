@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import itertools
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from dpublish.declare.calendar import CALENDAR, spelled
 from dpublish.declare.domain import Axis
 from dpublish.present.report import (
     Paragraph,
@@ -122,7 +122,7 @@ def _first_code(axis: Axis) -> str:
         return f"{quoted(axis.name)} is not null"
     end = axis.edges[1]
     return f"{quoted(axis.name)} < " + (
-        f"'{dt.date.fromordinal(int(end))}'" if axis.kind == "date" else repr(end)
+        f"'{spelled(axis.kind, int(end))}'" if axis.kind in CALENDAR else repr(end)
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -96,5 +95,4 @@ def value_condition(column: str, label: Any) -> str:
         return f"{column} = {'true' if label else 'false'}"
     if isinstance(label, int | float):
         return f"{column} = {label!r}"
-    text = label.isoformat() if isinstance(label, dt.date) else str(label)
-    return f"{column} = '" + text.replace("'", "''") + "'"
+    return f"{column} = '" + str(label).replace("'", "''") + "'"

@@ -15,10 +15,12 @@ from typing import Any, Final
 
 from dpublish.errors import InputError
 
-KINDS: Final = ("categorical", "ordinal", "boolean", "integer", "real", "date")
+_NUMBERS: Final = ("integer", "real", "date", "time", "timestamp")
+KINDS: Final = ("categorical", "ordinal", "boolean", *_NUMBERS)
 _LABELS: Final = ("categorical", "ordinal")
 _NUMBER: Final = re.compile(r"[+-]?(?:\d[\d_]*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ][\d:]+)?|\d\d?:[\d:]+")
+_STEPS: Final = ("minute", "hour", "day", "week", "month", "quarter", "year")
 _WORDS: Final = ("title", "description", "units", "source")
 _ABOUT: Final = ("title", "description", "publisher", "contact", "purpose", "licence")
 
@@ -142,15 +144,21 @@ def _put_number(table: dict[str, Any], key: str, value: str | None, what: str) -
         table.pop(key, None)
 
 
-def _amount(text: str, what: str) -> int | float | dt.date:
-    if _DATE.fullmatch(text):
+def _amount(text: str, what: str) -> int | float | str | dt.date | dt.time:
+    if _MOMENT.fullmatch(text):
         try:
-            return dt.date.fromisoformat(text)
+            if ":" not in text:
+                return dt.date.fromisoformat(text)
+            padded = f"0{text}" if text[1] == ":" else text
+            return dt.datetime.fromisoformat(text) if "-" in text else dt.time.fromisoformat(padded)
         except ValueError:
-            raise InputError(f"{what}: '{text}' is no date.") from None
+            raise InputError(f"{what}: '{text}' is no date or time.") from None
+    if text in _STEPS:  # bins that have a name
+        return text
     if not _NUMBER.fullmatch(text):
         raise InputError(
-            f"{what} must be a number, or a date such as 2024-12-31, not '{text[:40]}'."
+            f"{what} must be a number, or a date or time such as 2024-12-31 08:30, not "
+            f"'{text[:40]}'."
         )
     plain = text.replace("_", "")
     return int(plain) if re.fullmatch(r"[+-]?\d+", plain) else float(plain)
