@@ -2,10 +2,11 @@
 
     python -m benchmarks.defaults projected        settings of the projected histogram, side by side
     python -m benchmarks.defaults classifier       settings of the classifier, and diffprivlib's
+    python -m benchmarks.defaults bins             bins that are found from the rows, or even ones
     python -m benchmarks.defaults warnings --out FILE [--fresh]    are the warnings of plans right?
     python -m benchmarks.defaults held-out --data DIR [--table WORD]     others, as they are
 
-The first three use generated tables only (`tables.py`).
+All but the last use generated tables only (`tables.py`).
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("projected", "classifier", "warnings", "held-out"))
+    parser.add_argument("what", choices=("projected", "classifier", "bins", "warnings", "held-out"))
     parser.add_argument("--data", type=Path, help="folder of the held-out tables")
     parser.add_argument("--table", default="", help="only held-out tables with this word")
     parser.add_argument("--joined", action="store_true", help="joined histograms as well")
@@ -82,6 +83,10 @@ def main() -> None:
         from .warned import check
 
         check(given.seeds, given.out, fresh=given.fresh)
+    elif given.what == "bins":
+        from .bins import report as report_bins
+
+        report_bins(given.seeds)
     elif given.what == "held-out":
         from .held_out import report
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.analyse.metrics import hand_till_auc
-from dpublish.declare.domain import Axis
+from dpublish.declare.domain import Axis, Domain
 from dpublish.methods.private_classifier.mechanism import PrivateClassifier
 from dpublish.methods.projected_histogram.mechanism import ProjectedHistogram
 from dpublish.models.linear_features import LinearFeatures
@@ -35,11 +35,14 @@ def area(labels: NDArray[Any], scores: Floats) -> float:
 def codes_of(column: Column, axis: Axis) -> NDArray[np.int64]:
     if column.levels is not None:
         return np.asarray(column.values, dtype=np.int64)
-    return np.minimum((column.values * axis.base).astype(np.int64), axis.base - 1)
+    place = np.searchsorted(axis.edges, column.values, side="right") - 1
+    return np.clip(place, 0, axis.base - 1)
 
 
-def coded(table: Table, plan: Plan, rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    *axes, _ = plan.settings.domain.axes
+def coded(
+    table: Table, plan: Plan, rows: NDArray[np.int64], domain: Domain | None = None
+) -> list[NDArray[np.int64]]:
+    *axes, _ = (domain or plan.settings.domain).axes
     columns = [codes_of(table.columns[int(axis.name[1:])], axis)[rows] for axis in axes]
     return [*columns, table.labels[rows]]
 
@@ -59,7 +62,8 @@ def projected(table: Table, seed: int, epsilon: float, **settings: Any) -> float
     train, test = table.split(seed)
     method = ProjectedHistogram(**settings)
     plan = method.plan(table.schema(len(train)), Cost.pure(epsilon))
-    content = method.run(SeededNoise(seed), coded(table, plan, train), plan)
+    read = method.statistic(plan).domain
+    content = method.run(SeededNoise(seed), coded(table, plan, train, read), plan)
     assert content.domain is not None
     cells, weights = (np.asarray(content.tables["cells"][name]) for name in ("cell", "count"))
     axes = content.domain.axes
@@ -70,8 +74,9 @@ def projected(table: Table, seed: int, epsilon: float, **settings: Any) -> float
     rows, tests = [], []
     for axis, code in zip(axes, codes, strict=False):
         column = table.columns[int(axis.name[1:])]
-        rows.append(one_hot(column, (code + 0.5) / axis.base if column.levels is None else code))
-        tests.append(one_hot(column, column.values[test]))
+        tested = codes_of(column, axis)[test]
+        for found, one in ((rows, code), (tests, tested)):
+            found.append(one_hot(column, (one + 0.5) / axis.base if axis.numeric else one))
     model = LogisticRegression(max_iter=300)
     model.fit(np.hstack(rows)[kept], labels[kept], sample_weight=weights[kept])
     return area(table.labels[test], model.decision_function(np.hstack(tests)))

@@ -63,9 +63,11 @@ def generate(
     base: float = 0.0,
     centre: float | None = 0.5,
     spread: float = 0.15,
+    skew: float = 0.0,
 ) -> Table:
     """Two common factors tie all columns together; `informative` of them add up to the logit, which
-    has standard deviation `strength` around `base`."""
+    has standard deviation `strength` around `base`. With `skew` numbers are log-normal, and the
+    bound is far above most of them, as with incomes."""
     rng = np.random.default_rng(seed)
     count = len(levels) + numbers
     factors = rng.normal(size=(rows, 2))
@@ -82,7 +84,8 @@ def generate(
             columns.append(Column(codes, levels[i]))
         else:
             middle = rng.uniform(0.2, 0.8) if centre is None else centre
-            columns.append(Column(np.clip(middle + spread * hidden, 0, 1)))
+            number = np.exp(skew * (hidden - 4)) if skew else middle + spread * hidden
+            columns.append(Column(np.clip(number, 0, 1)))
     logit = strength * (logit - logit.mean()) / max(float(logit.std()), 1e-9) + base
     labels = (rng.random(rows) < 1 / (1 + np.exp(-logit))).astype(np.int64)
     return Table(name, tuple(columns), labels)

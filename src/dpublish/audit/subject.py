@@ -101,7 +101,20 @@ class Subject:
 
 def tabulator_of(columns: Sequence[NDArray[Any]], domain: Domain) -> Tabulator:
     """Counts tables of rows of codes, which are held: an input of an audit is read once."""
-    return Tabulator(partial(_tables_of, columns), domain)
+    return Tabulator(partial(_tables_of, columns), domain, partial(_cells_of, columns, domain))
+
+
+def _cells_of(columns: Sequence[NDArray[Any]], fine: Domain, domain: Domain) -> SparseCounts:
+    """Codes of the bins that hold each fine cell, counted together."""
+    cells = np.zeros(len(columns[0]), dtype=np.uint64)
+    for codes, cell, axis in zip(columns, fine.axes, domain.axes, strict=True):
+        if cell.edges != axis.edges:
+            inside = np.searchsorted(axis.edges, cell.edges[: cell.base], side="right") - 1
+            extra = axis.base + np.arange(cell.cardinality - cell.base)
+            codes = np.concatenate([inside, extra])[codes]
+        cells = cells * np.uint64(axis.cardinality) + codes.astype(np.uint64)
+    distinct, held = np.unique(cells, return_counts=True)
+    return SparseCounts(cells=distinct, counts=held.astype(np.int64))
 
 
 def _tables_of(columns: Sequence[NDArray[Any]], asked: ContingencyTables) -> TableCounts:

@@ -42,6 +42,33 @@ class CodedRows(Statistic):
 
 
 @dataclass(frozen=True)
+class SparseCounts:
+    """Exact counts of the occupied cells, sorted by cell. Private."""
+
+    cells: CellArray
+    counts: IntArray
+
+    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
+        return "SparseCounts(private)"
+
+    @classmethod
+    def none(cls) -> SparseCounts:
+        return cls(np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))
+
+    @classmethod
+    def summed(cls, cells: CellArray, counts: IntArray) -> SparseCounts:
+        """From cells in any order, which may occur more than once."""
+        distinct, place = np.unique(cells, return_inverse=True)
+        sums = np.zeros(distinct.size, dtype=np.int64)
+        np.add.at(sums, place, counts)
+        return cls(distinct, sums)
+
+    @property
+    def total(self) -> int:
+        return int(self.counts.sum())
+
+
+@dataclass(frozen=True)
 class ContingencyTables(Statistic):
     """A statistic: how many kept rows fall into each cell of several tables, each over some columns
     of `domain`, given by their places. Answered by `TableCounts`. `groups` gives every level of
@@ -73,11 +100,12 @@ class Tabulation(Statistic):
 
 @dataclass(frozen=True)
 class Tabulator:
-    """Counts tables over groups of levels, as often as it is asked: one pass over the rows each.
-    Private."""
+    """Counts tables over groups of levels, as often as it is asked: one pass over the rows each;
+    or all cells of a domain whose bins are made of those of this one. Private."""
 
     count: Callable[[ContingencyTables], TableCounts]
     domain: Domain
+    cells: Callable[[Domain], SparseCounts]
 
     def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
         return "Tabulator(private)"
@@ -86,33 +114,6 @@ class Tabulator:
         self, tables: Sequence[tuple[int, ...]], groups: Mapping[int, IntArray]
     ) -> Mapping[tuple[int, ...], IntArray]:
         return self.count(ContingencyTables(self.domain, tuple(tables), groups)).tables
-
-
-@dataclass(frozen=True)
-class SparseCounts:
-    """Exact counts of the occupied cells, sorted by cell. Private."""
-
-    cells: CellArray
-    counts: IntArray
-
-    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
-        return "SparseCounts(private)"
-
-    @classmethod
-    def none(cls) -> SparseCounts:
-        return cls(np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))
-
-    @classmethod
-    def summed(cls, cells: CellArray, counts: IntArray) -> SparseCounts:
-        """From cells in any order, which may occur more than once."""
-        distinct, place = np.unique(cells, return_inverse=True)
-        sums = np.zeros(distinct.size, dtype=np.int64)
-        np.add.at(sums, place, counts)
-        return cls(distinct, sums)
-
-    @property
-    def total(self) -> int:
-        return int(self.counts.sum())
 
 
 @dataclass(frozen=True)

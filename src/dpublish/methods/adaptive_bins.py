@@ -11,13 +11,15 @@ benchmarks/joined_tuning/quantiles.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
-from dpublish.declare.domain import Axis, Domain, fine_edges
+from dpublish.declare.domain import Axis, Domain, fine_edges, resolve_axis
+from dpublish.declare.relation import Relation
 from dpublish.declare.rules import with_cuts
 from dpublish.declare.schema import Schema
 from dpublish.methods.draws import noisy_counts
@@ -36,6 +38,97 @@ PARTS = 32
 """Into how many a part is cut: three times make more than all cells that `fine_edges` gives."""
 SIGNAL = 3.0
 """A part is cut when its noisy count is above so many standard deviations of the noise."""
+
+
+SHARE = Fraction(1, 5)
+"""Of epsilon, for finding the bins of a histogram, where the rows are enough: by
+`python -m benchmarks.defaults bins`, as are the two numbers below."""
+ROWS_PER_BIN = 1.0
+"""A bin is to hold so many standard deviations of the noise of one stage."""
+FEWEST = 4
+"""With fewer bins to be found, even ones serve as well."""
+
+
+@dataclass(frozen=True)
+class BinSearch:
+    """Which columns of a histogram have their bins found, for which part of epsilon together, over
+    which fine cells, and how many bins each at most. `rows` is the public number that stands for
+    the number of rows."""
+
+    columns: tuple[str, ...]
+    epsilon: Fraction
+    bins: int
+    fine: Domain
+    rows: int | None
+
+    def describe(self) -> str:
+        return (
+            f"The bins of {', '.join(self.columns)} are found from the rows, with noise, for "
+            f"epsilon {float(self.epsilon):.4g}: up to {self.bins} each, narrow where rows are."
+        )
+
+    def found(
+        self, noise: Noise, relation: Relation, count: Callable[[int], IntArray]
+    ) -> tuple[Domain, dict[int, Ints]]:
+        """The mechanism: the domain with bins in place of fine cells, and for each of these columns
+        the new code of every fine one. `count` gives the exact counts of a column's fine codes."""
+        budget = BudgetSplit("laplace", self.epsilon, relation)
+        axes, codes = list(self.fine.axes), {}
+        for place, axis in enumerate(self.fine.axes):
+            if axis.name not in self.columns:
+                continue
+            ends = choose_bins(
+                noise,
+                budget,
+                count(place)[: axis.base],
+                share=Fraction(1, len(self.columns)),
+                rows=self.rows,
+                bins=self.bins,
+                most=self.bins,
+                label=f"bins of column {place + 1}",
+            )
+            axes[place], codes[place] = adapted(axis, ends), regrouping(axis, ends)
+        return Domain(tuple(axes)), codes
+
+
+def plan_bins(
+    schema: Schema,
+    domain: Domain,
+    *,
+    epsilon: Fraction,
+    share: Fraction | None,
+    rows: int | None,
+    asked: bool,
+    target: str | None = None,
+) -> tuple[Domain, BinSearch | None]:
+    """The domain with as many bins as can be found, and how they are; None where bins are even:
+    where no column needs any, where `share` is 0, or where it is left out and the rows are too few
+    for this epsilon. The width of an axis of the domain says how many bins are wanted; fewer are
+    found where noise asks for it, unless the number was `asked` for."""
+    wanted = {
+        axis.name: axis.base
+        for axis in domain.axes
+        if axis.name != target and finds_bins(schema, axis)
+    }
+    if not wanted or share == 0 or (share is None and rows is None):
+        return domain, None
+    part = epsilon * (SHARE if share is None else share)
+    bins = most = max(wanted.values())
+    if rows is not None:
+        budget = BudgetSplit("laplace", part, schema.relation)
+        deviation = budget.deviation(Fraction(1, STAGES * len(wanted)))
+        bins = min(most, math.floor(rows / (ROWS_PER_BIN * deviation)))
+    if share is None and bins < (most if asked else min(FEWEST, most)):
+        return domain, None
+    bins = most if asked else max(2, bins)
+    axes = [
+        resolve_axis(schema.column(axis.name), schema_name=schema.name, default_bins=bins)
+        if axis.name in wanted
+        else axis
+        for axis in domain.axes
+    ]
+    fine = fine_domain(schema, domain, tuple(wanted))
+    return Domain(tuple(axes)), BinSearch(tuple(wanted), part, bins, fine, rows)
 
 
 def choose_bins(

@@ -12,7 +12,10 @@ import polars as pl
 from dpublish.audit import neighbours
 from dpublish.counting.ruled import without_broken
 from dpublish.declare.encode import encode_frame
+from dpublish.declare.relation import Relation
 from dpublish.declare.schema import Schema
+from dpublish.methods.adaptive_bins import choose_bins
+from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.sources.sources import open_source
 
 from .registry import ONE, bug, counts, exactly, replayed, whole
@@ -280,6 +283,21 @@ def answers_that_overlap(noise, rows):
     return answers(noise, rows, 2 * ONE)
 
 
+def bins_by_noise(noise, rows, *, exact=False):
+    """Where the bins of a column of three values end."""
+    counted = np.bincount(whole(list(rows)), minlength=3).astype(np.int64)
+    budget = BudgetSplit("laplace", ONE, Relation("add-remove-one", 1))
+    ends = choose_bins(noise, budget, counted, share=ONE, rows=None, bins=2, label="bins")
+    if exact:
+        ends = np.append(ends, np.searchsorted(np.cumsum(counted), counted.sum() / 2))
+    return ends
+
+
+def bins_by_median(noise, rows):
+    """A bin ends at the median of the rows."""
+    return bins_by_noise(noise, rows, exact=True)
+
+
 PEOPLE = ("child, no", "child, yes", "adult, yes")
 FAMILIES = list(neighbours.add_remove(PEOPLE, max_rows=3))
 RULED = Schema.from_toml(
@@ -366,6 +384,14 @@ COUNTING = (
         broken=answers_as_a_partition,
         correct=answers_that_overlap,
         run=exactly(ADD),
+    ),
+    bug(
+        "a bin ends at the median of the rows",
+        "exact",
+        "privacy",
+        broken=bins_by_median,
+        correct=bins_by_noise,
+        run=exactly(list(neighbours.add_remove((0, 1, 2), max_rows=2)), window=(0, 1)),
     ),
     bug(
         "a row that breaks a rule spoils the others",

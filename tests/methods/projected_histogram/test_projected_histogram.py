@@ -130,7 +130,7 @@ def test_a_plan_says_what_it_chose_and_why() -> None:
 def test_the_budget_is_divided_exactly(
     dataset: str, settings: dict[str, Any], share: Fraction, sensitivity: int
 ) -> None:
-    method = ProjectedHistogram(**({"k": 2} | settings), gamma="0.3")
+    method = ProjectedHistogram(**({"k": 2} | settings), gamma="0.3", bin_share=0)
     plan = method.plan(schema_of(dataset + '\ntarget = "ill"'), Cost.pure("0.7"))
     parts = [
         Fraction(plan.facts[key]) for key in ("selection_epsilon", "cell_epsilon", "count_epsilon")
@@ -332,7 +332,7 @@ def test_public_data_with_other_columns_is_refused() -> None:
 
 
 def test_choices_stop_where_cells_would_hold_too_few_rows_for_their_noise() -> None:
-    plan = ProjectedHistogram().plan(schema_of(), ONE)
+    plan = ProjectedHistogram(bin_share=0).plan(schema_of(), ONE)
     settings = plan.settings
     assert (settings.k, settings.k_options, settings.selection_score) == (
         None,
@@ -350,7 +350,7 @@ def test_choices_stop_where_cells_would_hold_too_few_rows_for_their_noise() -> N
 
 
 def test_what_is_not_spent_on_choosing_goes_to_the_counts() -> None:
-    settings = ProjectedHistogram().plan(schema_of(), ONE).settings
+    settings = ProjectedHistogram(bin_share=0).plan(schema_of(), ONE).settings
     step = settings.selection_epsilon / 3
     for paid in range(4):
         left = settings.after(paid * step)
@@ -358,6 +358,22 @@ def test_what_is_not_spent_on_choosing_goes_to_the_counts() -> None:
         assert left.scale == 2 / left.cell_epsilon
         assert left.threshold == log_threshold(Fraction(1, 4), 5000, left.cell_epsilon)
     assert settings.after(3 * step) is settings
+
+
+def test_bins_that_are_found_have_their_share_of_the_budget() -> None:
+    plan = ProjectedHistogram().plan(schema_of(), ONE)
+    settings, search = plan.settings, plan.settings.search
+    assert search is not None
+    assert (search.columns, search.epsilon) == (("age", "wage"), Fraction(1, 5))
+    assert "bins of age, wage are found from the rows, with noise, for epsilon 0.2" in plan.text()
+    spent = settings.selection_epsilon + settings.cell_epsilon + settings.count_epsilon
+    assert spent + search.epsilon == 1
+    assert plan.facts["bin_epsilon"] == "1/5"
+    assert plan.facts["adaptive"] == ["age", "wage"]
+    for few in (ProjectedHistogram(rule="paper"), ProjectedHistogram(bin_share=0)):
+        assert few.plan(schema_of(), ONE).settings.search is None
+    tiny_budget = ProjectedHistogram().plan(schema_of(), Cost.pure("1/100"))
+    assert tiny_budget.settings.search is None  # too few rows for this epsilon
 
 
 def test_few_enough_cells_need_no_choice() -> None:

@@ -92,8 +92,29 @@ def histogram() -> Iterator[Trial]:
             per_unit=2,
             sampled=Sampled(runs=1500),
         )
+        yield found_bins("histogram", relation, NUMBER, "a", ("0", "1", "2"), count_share="0")
 
 
+def found_bins(
+    method: str, relation: str, columns: str, header: str, universe: tuple[str, ...], **own: str
+) -> Trial:
+    """Bins of a number that declares none, found in tables of two rows."""
+    cost, settings = Cost.pure(1), {"threshold": "1", "bin_share": "1/2", "bins": "2", **own}
+    text = schema_text(relation, columns, size=2)
+    return Trial(
+        method=method,
+        case=f"{relation}, bins that are found",
+        neighbours=relation,
+        claim=cost,
+        call=release_call(method, settings, text, cost),
+        pairs=csv_pairs(relation, header, universe, rows=2),
+        exact=Exact(window=(0, 1), pairs=2),
+        sampled=Sampled(runs=1500),
+        twin=release_twin(method, settings, text, cost),
+    )
+
+
+NUMBER = '[columns.a]\nkind = "integer"\nlower = 0\nupper = 2\n'
 FOUND = (
     '[columns.a]\nkind = "categorical"\ndiscover = true\n',
     '[columns.a]\nkind = "categorical"\nlevels = ["x", "y"]\ndiscover = true\n'
@@ -157,6 +178,16 @@ def projected_histogram() -> Iterator[Trial]:
             exact=Exact(window=(0, 2), pairs=2),
             sampled=Sampled(runs=1500),
         )
+    yield found_bins(
+        "projected-histogram",
+        "add-remove-one",
+        NUMBER + bits("label"),
+        "a,label",
+        ("0,true", "2,false"),
+        target="label",
+        k="1",
+        count_share="0",
+    )
 
 
 def joined_histograms() -> Iterator[Trial]:

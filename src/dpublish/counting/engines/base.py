@@ -38,7 +38,7 @@ class Engine(abc.ABC):
     answers: ClassVar[Mapping[str, Callable[[Any, Any], Any]]] = {
         "CellCounts": lambda engine, asked: engine.cells(asked.domain),
         "ContingencyTables": lambda engine, asked: engine.tables(asked),
-        "Tabulation": lambda engine, asked: Tabulator(engine.tables, asked.domain),
+        "Tabulation": lambda engine, asked: Tabulator(engine.tables, asked.domain, engine.cells),
         "CodedRows": lambda engine, asked: engine.rows(asked.domain),
         "Transactions": lambda engine, asked: engine.transactions(asked),
         "GridPoints": lambda engine, asked: engine.points(asked),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar
 
@@ -18,7 +18,9 @@ import numpy as np
 from dpublish.declare.columns import Column
 from dpublish.declare.domain import MAX_CELLS, Domain
 from dpublish.declare.schema import Schema
+from dpublish.declare.statistic import Tabulation, Tabulator
 from dpublish.errors import PlanError
+from dpublish.methods.adaptive_bins import BinSearch, plan_bins
 from dpublish.methods.base import CellCounts, Mechanism, Output, SparseCounts
 from dpublish.methods.field_types import Interval
 from dpublish.methods.thresholds import (
@@ -70,7 +72,8 @@ def noisy_histogram(
 @dataclass(frozen=True, kw_only=True)
 class CountSettings(Settings):
     """How the cells of a domain are counted. `threshold` is None where it follows from the noisy
-    total; `rows` is the public number that stands for the number of rows."""
+    total; `rows` is the public number that stands for the number of rows; `search` says how bins
+    are found, where they are, and `domain` then has as many even ones."""
 
     domain: Domain
     sensitivity: Fraction
@@ -82,9 +85,10 @@ class CountSettings(Settings):
     given_threshold: int | None = hidden()
     threshold_factor: Fraction = hidden()
     max_support: int = hidden()
+    search: BinSearch | None = hidden(default=None)
 
     def facts(self) -> dict[str, Any]:
-        return {"domain_size": self.domain.size, **super().facts()}
+        return {"domain_size": self.domain.size, **super().facts(), **search_facts(self.search)}
 
     def threshold_given(self, total: int | None) -> int:
         """The threshold; without a public size the noisy total stands in for n, and never more than
@@ -98,6 +102,26 @@ class CountSettings(Settings):
         )
 
 
+def search_facts(search: BinSearch | None) -> dict[str, Any]:
+    """What a manifest quotes of how bins were found; nothing where they were not."""
+    if search is None:
+        return {}
+    return {"bin_epsilon": str(search.epsilon), "adaptive": list(search.columns)}
+
+
+def histogram_of_found_bins(
+    noise: Noise, rows: Tabulator, settings: CountSettings, schema: Schema
+) -> Output:
+    """The same over bins that are found first."""
+    search = settings.search
+    assert search is not None, "only plans that find bins count so"
+    places = [(search.fine.names.index(name),) for name in search.columns]
+    counts = rows.tables(places, {})
+    domain, _ = search.found(noise, schema.relation, lambda place: counts[(place,)])
+    found = replace(settings, domain=domain, search=None)
+    return replace(noisy_histogram(noise, rows.cells(domain), found, schema), domain=domain)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Histogram(Mechanism):
     """A noisy count for every cell of the product of the chosen columns, thresholded.
@@ -106,8 +130,8 @@ class Histogram(Mechanism):
     with at most c rows.
     Output: sorted cells with noisy counts above the threshold; the set of possible outputs follows
     from the schema alone.
-    Privacy: epsilon-DP (theorem 1 of histogram.proof.md); with a paid total, epsilon is split
-    between total and cells.
+    Privacy: epsilon-DP (theorem 1 of histogram.proof.md); epsilon is split between bins that are
+    found, a paid total, and cells.
     Relies on: `Noise.sparse_laplace` and `Noise.laplace` being exact; rows per unit bounded by c
     before counting.
     Shows / hides: cells well above the threshold with error about c * 2 / epsilon; hides which
@@ -120,6 +144,8 @@ class Histogram(Mechanism):
     columns : names of the columns to count over; all declared columns when left out.
     bins : number of bins for numeric columns that declare none; Lei's rule from the public size
         when left out.
+    bin_share : share of epsilon for finding these bins from the rows, narrow where rows are; 0:
+        even bins. When left out, 1/5 where there are rows enough to find them, else 0.
     threshold_factor : A in threshold = floor(A ln(n) / epsilon).
     threshold : the threshold itself, instead of A.
     count_share : share of epsilon spent on a noisy total; by default 1/20 where the number of
@@ -132,6 +158,7 @@ class Histogram(Mechanism):
 
     columns: Sequence[str] | None = None
     bins: Annotated[int | None, Interval(1)] = None
+    bin_share: Annotated[Amount | None, Interval(0, below=1)] = None
     threshold_factor: Annotated[Amount, Interval(0)] = Fraction(1, 2)
     threshold: Annotated[int | None, Interval(0, below=MAX_THRESHOLD)] = None
     count_share: Annotated[Amount | None, Interval(0, below=1)] = None
@@ -173,16 +200,26 @@ class Histogram(Mechanism):
                 "Choose fewer columns, give bins = ... or declare bins; joined-histograms publish "
                 "many columns."
             )
+        domain, search = plan_bins(
+            schema,
+            domain,
+            epsilon=cost.epsilon,
+            share=None if self.bin_share is None else exact(self.bin_share, "bin_share"),
+            rows=rows,
+            asked=self.bins is not None,
+        )
         share = share_for_total(self.count_share, schema, domain)
+        left = cost.epsilon - (0 if search is None else search.epsilon)
         settings = count_settings(
             domain,
             schema.relation.l1,
-            cell_epsilon=cost.epsilon - cost.epsilon * share,
-            count_epsilon=cost.epsilon * share,
+            cell_epsilon=left - left * share,
+            count_epsilon=left * share,
             threshold=self.threshold,
             factor=factor,
             rows=rows,
             max_support=self.max_support,
+            search=search,
         )
         expected = self._expectations(settings)
         return Plan(
@@ -193,6 +230,7 @@ class Histogram(Mechanism):
             parameters={
                 "columns": list(names),
                 "bins": self.bins,
+                **({} if self.bin_share is None else {"bin_share": str(self.bin_share)}),
                 "threshold_factor": str(factor),
                 "threshold": self.threshold,
                 "count_share": str(share),
@@ -204,6 +242,7 @@ class Histogram(Mechanism):
                 f"Counts over {' x '.join(names)}: {domain.size:,} cells.",
                 f"Cost {cost.describe()}, protecting {schema.unit.describe()} "
                 f"({schema.neighbours}).",
+                *([] if search is None else [search.describe()]),
                 noise_sentence(settings),
                 *self._sentences(settings, expected),
             ),
@@ -213,10 +252,15 @@ class Histogram(Mechanism):
             ),
         )
 
-    def statistic(self, plan: Plan[CountSettings]) -> CellCounts:
-        return CellCounts(plan.settings.domain)
+    def statistic(self, plan: Plan[CountSettings]) -> CellCounts | Tabulation:
+        search = plan.settings.search
+        return CellCounts(plan.settings.domain) if search is None else Tabulation(search.fine)
 
-    def run(self, noise: Noise, numbers: SparseCounts, plan: Plan[CountSettings]) -> Output:
+    def run(
+        self, noise: Noise, numbers: SparseCounts | Tabulator, plan: Plan[CountSettings]
+    ) -> Output:
+        if isinstance(numbers, Tabulator):
+            return histogram_of_found_bins(noise, numbers, plan.settings, plan.schema)
         return noisy_histogram(noise, numbers, plan.settings, plan.schema)
 
     def _column_names(self, schema: Schema) -> tuple[str, ...]:
@@ -318,6 +362,7 @@ def count_settings(
     factor: Fraction,
     rows: int | None,
     max_support: int,
+    search: BinSearch | None = None,
 ) -> CountSettings:
     """What counting over `domain` works with; a threshold that is not given follows from `rows`."""
     given = threshold
@@ -334,6 +379,7 @@ def count_settings(
         given_threshold=given,
         threshold_factor=factor,
         max_support=max_support,
+        search=search,
     )
 
 

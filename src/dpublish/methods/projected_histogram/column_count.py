@@ -24,7 +24,7 @@ from dpublish.methods.projected_histogram.mechanism import (
 )
 from dpublish.methods.projected_histogram.scores import pair_rate_change
 from dpublish.noise.base import ChoiceRule
-from dpublish.privacy.cost import Cost, exact
+from dpublish.privacy.cost import exact
 
 DEFAULT_OPTIONS = (1, 2, 3, 4, 5, 6)
 DEFAULT_GAMMA = Fraction(1, 2)
@@ -245,13 +245,13 @@ def gamma_of(
 def stop_cells(
     method: ProjectedHistogram,
     schema: Schema,
-    cost: Cost,
+    epsilon: Fraction,
     rows: int,
     gamma: Fraction | None,
 ) -> int:
     """How many cells the chosen columns may span (without the target), so that a cell is expected
     to hold `rows_per_cell` times the scale of its noise when every choice was paid for."""
-    scale = schema.relation.l1 / (cost.epsilon * (DEFAULT_GAMMA if gamma is None else gamma))
+    scale = schema.relation.l1 / (epsilon * (DEFAULT_GAMMA if gamma is None else gamma))
     return max(1, int(rows / (exact(method.rows_per_cell) * scale)))
 
 

@@ -120,7 +120,10 @@ def service_warnings(settings: ProjectedSettings, count: ColumnCount) -> list[st
     rows, free = settings.rows, settings.selection_epsilon == 0
     if rows is None or free or settings.selection_score != "prediction":
         return []
-    paid = float(settings.selection_epsilon + settings.cell_epsilon + settings.count_epsilon)
+    found = 0 if settings.search is None else settings.search.epsilon
+    paid = float(
+        settings.selection_epsilon + settings.cell_epsilon + settings.count_epsilon + found
+    )
     features = 1 + sum(1 if axis.ordered else axis.cardinality - 1 for axis in axes)
     plenty = rows * paid / features / (1 if label.base == 2 else label.base)
     if plenty > PLENTY:

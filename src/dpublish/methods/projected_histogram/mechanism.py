@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
+
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.methods.base import CodedRows, Mechanism, Output
@@ -23,6 +25,7 @@ from dpublish.methods.histogram.mechanism import (
     CountSettings,
     count_settings,
     noisy_histogram,
+    search_facts,
     total_is_public,
 )
 from dpublish.methods.projected_histogram.choose_k import (
@@ -39,7 +42,7 @@ from dpublish.methods.projected_histogram.discernibility import (
 )
 from dpublish.methods.projected_histogram.scores import PairCount, PairsPerRow, Purity
 from dpublish.methods.thresholds import MAX_THRESHOLD
-from dpublish.noise.base import ChoiceRule, Noise
+from dpublish.noise.base import ChoiceRule, IntArray, Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan, hidden
 
@@ -112,6 +115,7 @@ class ProjectedSettings(CountSettings):
             factor=self.threshold_factor,
             rows=self.rows,
             max_support=self.max_support,
+            search=self.search,
         )
         return replace(self, **vars(counting), gamma=(paid - spent) / paid)
 
@@ -121,7 +125,7 @@ class ProjectedSettings(CountSettings):
 
     def facts(self) -> dict[str, Any]:
         found = super().facts()
-        return {name: found[name] for name in _FACTS}
+        return {name: found[name] for name in _FACTS} | search_facts(self.search)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +136,8 @@ class ProjectedHistogram(Mechanism):
     add-remove-one, of a unit with at most c rows.
     Output: the chosen columns; sorted cells of their product with the target, with noisy counts
     above the threshold.
-    Privacy: epsilon-DP (theorem 1 of projected_histogram.proof.md): epsilon is split between a
-    noisy total (where one is paid for), choosing columns and counting.
+    Privacy: epsilon-DP (theorem 1 of projected_histogram.proof.md): epsilon is split between bins
+    that are found, a noisy total (where one is paid for), choosing columns and counting.
     Relies on: `Noise.choose` and `Noise.sparse_laplace` being exact; rows per unit bounded by c
     before coding.
     Shows / hides: which columns were chosen, and cells well above the threshold; hides which small
@@ -170,6 +174,9 @@ class ProjectedHistogram(Mechanism):
         columns with many levels). "prediction" when left out.
     cell_charge : rows that a cell is charged by score = "prediction".
     bins : number of bins for numeric columns that declare none; by `bin_rule` when left out.
+    bin_share : share of epsilon for finding the bins of numeric columns that declare none from the
+        rows; 0: even bins. When left out, 1/5 where bin_rule is "noise" and there are rows enough
+        to find them for all such columns, else 0.
     bin_rule : so many bins that three binned columns have cells as large as `rows_per_cell` asks
         for ("noise"), or Lei's rule for the k + 1 "published" columns, or for "all-columns" as the
         paper has it. "noise" where choose_k is "stop", else "published", when left out.
@@ -200,6 +207,7 @@ class ProjectedHistogram(Mechanism):
     score: ScoreName | None = None
     cell_charge: Annotated[int, Interval(1)] = 1
     bins: Annotated[int | None, Interval(2)] = None
+    bin_share: Annotated[Amount | None, Interval(0, below=1)] = None
     bin_rule: BinRule | None = None
     threshold_factor: Annotated[Amount | None, Interval(0)] = None
     threshold: Annotated[int | None, Interval(0, below=MAX_THRESHOLD)] = None
@@ -213,11 +221,29 @@ class ProjectedHistogram(Mechanism):
         return plan_projected(self, schema, cost)
 
     def statistic(self, plan: Plan[ProjectedSettings]) -> CodedRows:
-        return CodedRows(plan.settings.domain)
+        search = plan.settings.search
+        return CodedRows(plan.settings.domain if search is None else search.fine)
 
     def run(self, noise: Noise, numbers: Any, plan: Plan[ProjectedSettings]) -> Output:
-        table = CodedTable.from_codes(numbers, plan.settings.domain)
-        return projected_histogram(noise, table, plan.settings, plan.schema)
+        settings = plan.settings
+        if settings.search is not None:
+            settings, numbers = find_bins(noise, numbers, settings, plan.schema)
+        table = CodedTable.from_codes(numbers, settings.domain)
+        return projected_histogram(noise, table, settings, plan.schema)
+
+
+def find_bins(
+    noise: Noise, codes: Sequence[IntArray], settings: ProjectedSettings, schema: Schema
+) -> tuple[ProjectedSettings, list[IntArray]]:
+    """The first of all: bins of numeric columns that declare none, and the rows coded by them."""
+    search = settings.search
+    assert search is not None, "only plans that find bins do so"
+    shape = search.fine.shape
+    domain, coarse = search.found(
+        noise, schema.relation, lambda place: np.bincount(codes[place], minlength=shape[place])
+    )
+    coded = [coarse[at][one] if at in coarse else one for at, one in enumerate(codes)]
+    return replace(settings, domain=domain), coded
 
 
 def choose_columns(

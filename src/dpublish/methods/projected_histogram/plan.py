@@ -7,6 +7,7 @@ from typing import get_args
 
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, did_you_mean
+from dpublish.methods.adaptive_bins import plan_bins
 from dpublish.methods.histogram.mechanism import (
     check_total_is_paid,
     checked_factor,
@@ -81,8 +82,20 @@ def plan_projected(
     rows = public_rows(method, schema)
     count = count_columns(method, schema, target, candidates, rows, words)
     gamma = gamma_given(method, count, len(candidates), words)
-    cells = None if rows is None else stop_cells(method, schema, cost, rows, gamma)
+    cells = None if rows is None else stop_cells(method, schema, cost.epsilon, rows, gamma)
     domain, bins = published_domain(method, schema, target, candidates, rows, count, words, cells)
+    domain, search = plan_bins(
+        schema,
+        domain,
+        epsilon=cost.epsilon,
+        share=bin_share(method, words),
+        rows=rows,
+        asked=method.bins is not None,
+        target=target,
+    )
+    left = cost.epsilon - (0 if search is None else search.epsilon)
+    if rows is not None:
+        cells = stop_cells(method, schema, left, rows, gamma)
     labels = domain.shape[-1]
     share = share_for_total(method.count_share, schema, domain)
     if gamma is None:
@@ -94,16 +107,17 @@ def plan_projected(
     if cells is not None and count.stops and free_choice(domain.shape[:-1], cells) is not None:
         count = ColumnCount(len(candidates), (len(candidates),), ALL_COLUMNS)
         gamma, why_gamma = Fraction(1), FREE
-    paid = cost.epsilon - cost.epsilon * share
+    paid = left - left * share
     counting = count_settings(
         domain,
         schema.relation.l1,
         cell_epsilon=gamma * paid,
-        count_epsilon=cost.epsilon * share,
+        count_epsilon=left * share,
         threshold=method.threshold,
         factor=factor,
         rows=rows,
         max_support=method.max_support,
+        search=search,
     )
     score = score_of(words.score, schema, labels, method.cell_charge, count)
     settings = ProjectedSettings(
@@ -142,6 +156,7 @@ def plan_projected(
             "score": words.score,
             "cell_charge": method.cell_charge,
             "bins": method.bins,
+            **({} if method.bin_share is None else {"bin_share": str(method.bin_share)}),
             "bin_rule": words.bin_rule,
             "threshold_factor": str(factor),
             "threshold": method.threshold,
@@ -162,6 +177,7 @@ def plan_projected(
             why_gamma,
             f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}): "
             f"{_parts(settings)}.",
+            *([] if search is None else [search.describe()]),
             noise_sentence(settings),
             *expected_sentences(method, settings, expected),
             *choice_sentences(settings, count),
@@ -173,6 +189,14 @@ def plan_projected(
             *level_warnings(words.score, count, domain),
         ),
     )
+
+
+def bin_share(method: ProjectedHistogram, words: Words) -> Fraction | None:
+    """The share of epsilon for finding bins: as given; left to the rows, where the number of bins
+    follows from the noise; else 0, as in the paper."""
+    if method.bin_share is not None:
+        return exact(method.bin_share, "bin_share")
+    return None if words.bin_rule == "noise" else Fraction(0)
 
 
 def check_words(method: ProjectedHistogram) -> None:

@@ -82,7 +82,7 @@ def consider(
     if cost.kind != "pure":
         reasons[name] = "it needs a pure epsilon"
         return
-    extra: dict[str, Any] = {} if name == "histogram" else {"queries": queries}
+    extra: dict[str, Any] = {"bin_share": 0} if name == "histogram" else {"queries": queries}
     method: Mechanism = OTHERS[name](columns=list(domain.names), bins=bins, **extra)
     try:
         inner = method.plan(schema, cost)
