@@ -96,7 +96,13 @@ def histogram() -> Iterator[Trial]:
 
 
 def found_bins(
-    method: str, relation: str, columns: str, header: str, universe: tuple[str, ...], **own: str
+    method: str,
+    relation: str,
+    columns: str,
+    header: str,
+    universe: tuple[str, ...],
+    exact: Exact | str = Exact(window=(0, 1), pairs=2),  # noqa: B008 - a constant
+    **own: str,
 ) -> Trial:
     """Bins of a number that declares none, found in tables of two rows."""
     cost, settings = Cost.pure(1), {"threshold": "1", "bin_share": "1/2", "bins": "2", **own}
@@ -108,7 +114,7 @@ def found_bins(
         claim=cost,
         call=release_call(method, settings, text, cost),
         pairs=csv_pairs(relation, header, universe, rows=2),
-        exact=Exact(window=(0, 1), pairs=2),
+        exact=exact,
         sampled=Sampled(runs=1500),
         twin=release_twin(method, settings, text, cost),
     )
@@ -184,6 +190,7 @@ def projected_histogram() -> Iterator[Trial]:
         NUMBER + bits("label"),
         "a,label",
         ("0,true", "2,false"),
+        "the histogram's trial enumerates finding bins, and the others choosing and counting",
         target="label",
         k="1",
         count_share="0",
