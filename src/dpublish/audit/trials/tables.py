@@ -105,18 +105,16 @@ def found_bins(
     **own: str,
 ) -> Trial:
     """Bins of a number that declares none, found in tables of two rows."""
-    cost, settings = Cost.pure(1), {"threshold": "1", "bin_share": "1/2", "bins": "2", **own}
-    text = schema_text(relation, columns, size=2)
-    return Trial(
-        method=method,
-        case=f"{relation}, bins that are found",
-        neighbours=relation,
-        claim=cost,
-        call=release_call(method, settings, text, cost),
-        pairs=csv_pairs(relation, header, universe, rows=2),
+    return release_trial(
+        method,
+        relation,
+        columns,
+        header,
+        universe,
+        settings={"threshold": "1", "bin_share": "1/2", "bins": "2", **own},
+        case="bins that are found",
         exact=exact,
         sampled=Sampled(runs=1500),
-        twin=release_twin(method, settings, text, cost),
     )
 
 
