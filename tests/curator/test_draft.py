@@ -4,7 +4,9 @@ due."""
 from __future__ import annotations
 
 import datetime as dt
+import json
 import math
+import random
 import tomllib
 from pathlib import Path
 
@@ -263,3 +265,60 @@ def test_a_file_with_a_header_only_says_nothing_about_the_size(tmp_path: Path) -
     assert guessed.schema.size is None
     assert "size" not in tomllib.loads(guessed.to_toml())["dataset"]
     assert list(guessed.schema.columns) == ["age", "city"]
+
+
+def test_an_id_that_comes_again_is_the_unit_whatever_it_is_called() -> None:
+    """Rows of one person have one sex; rows with one income do not."""
+    draw = random.Random(2)
+    people = [(125_024 + 7 * i, draw.choice("mf"), draw.choice("abc")) for i in range(400)]
+    rows = [
+        (zper, year, sex, town if draw.random() < 0.9 else "d", draw.randrange(300) * 100)
+        for zper, sex, town in people
+        for year in range(1, draw.randint(3, 6))
+    ]
+    frame = pl.DataFrame(rows, schema=["zper", "year", "sex", "town", "income"], orient="row")
+    drafted = draft(frame, name="d")
+    assert drafted.schema.unit.column == "zper"
+    assert drafted.schema.unit.max_rows == 5
+    assert "privacy unit" in drafted.left_out["zper"]
+    assert drafted.schema.columns["income"].kind == "integer"
+    alone = draft(frame.drop("zper"), name="d").schema
+    assert alone.unit.column is None, "an income is nobody"
+
+
+@pytest.mark.parametrize("beside", [{}, {"id": 7}, {"basket": "x"}])
+def test_lists_of_json_are_baskets(tmp_path: Path, beside: dict[str, object]) -> None:
+    path = tmp_path / "a.jsonl"
+    lists = [["bread", "milk"], [], ["beer"]] * 10
+    path.write_text("\n".join(json.dumps({**beside, "bought": one}) for one in lists))
+    drafted = draft(path, name="d")
+    assert drafted.schema.items is not None
+    assert drafted.schema.items.items == ("beer", "bread", "milk")
+    assert "'bought'" in drafted.to_toml()
+    assert drafted.schema.unit.column == (next(iter(beside)) if beside else None)
+    frame = pl.DataFrame({"items": lists})
+    assert draft(frame, name="d").schema.items == drafted.schema.items
+
+
+def test_times_of_other_countries_are_declared_in_the_source() -> None:
+    frame = pl.DataFrame(
+        {
+            "seen": ["31.12.2023 08:05", "01.02.2024 17:30"] * 20,
+            "clock": ["8:05 AM", "11:30 PM"] * 20,
+            "zoned": ["2024-05-06T07:08:09+02:00", "2024-05-07T07:08:09Z"] * 20,
+        }
+    )
+    drafted = draft(frame, name="d")
+    assert {name: column.kind for name, column in drafted.schema.columns.items()} == {
+        "seen": "timestamp",
+        "clock": "time",
+        "zoned": "timestamp",
+    }
+    written = drafted.schema.source
+    assert written is not None
+    assert "%d.%m.%Y %H:%M" in written.timestamps
+    assert "iso" in written.timestamps, "the usual ones have to be listed too"
+    assert written.times == ("%I:%M %p",)
+    assert "offset" in drafted.remarks["zoned"]
+    found = check_data(frame, drafted.schema)
+    assert [column.part for column in found.columns] == [1.0, 1.0, 1.0]

@@ -25,6 +25,7 @@ import polars as pl
 from dpublish.curator.formats import (
     DECIMAL_COMMA,
     MARKS,
+    in_order,
     in_words,
     misread,
     moment_format,
@@ -43,7 +44,7 @@ from dpublish.declare.columns import (
     read_column,
 )
 from dpublish.declare.schema import ItemUniverse, PrivacyUnit, Schema
-from dpublish.declare.source_format import SourceFormat, moments_written
+from dpublish.declare.source_format import ISO, SourceFormat, moments_written
 from dpublish.declare.spelling import BLANKS, ZERO_FRACTION, natural
 from dpublish.errors import InputError
 from dpublish.quiet import no_logs
@@ -58,14 +59,11 @@ MOST_BINS = 40
 """Timestamps are drafted in the finest bins that have a name and are fewer than so many."""
 
 _LISTS: Final = {
-    "date": ("dates", ("%Y-%m-%d",)),
-    "time": ("times", ("%H:%M", "%H:%M:%S")),
-    "timestamp": (
-        "timestamps",
-        tuple(f"%Y-%m-%d{t}%H:%M{s}" for t in (" ", "T") for s in ("", ":%S")),
-    ),
+    "date": ("dates", "%Y-%m-%d"),
+    "time": ("times", ISO),
+    "timestamp": ("timestamps", ISO),
 }
-"""What [source] calls formats, and the usual ones, which it must list as well then."""
+"""What [source] calls formats, and the usual one, which it must list as well then."""
 _UNIT: Final = 'looks like the privacy unit, and is declared as unit = "..." above'
 _LISTS_APART: Final = "holds lists. Baskets are released from a file that has nothing else"
 _NO_LEVEL = "replace me"
@@ -76,22 +74,6 @@ _WEAK = {"N", "none", "None", "unknown", "Unknown", "UNKNOWN"}
 """Marks that may as well be levels, or numbers."""
 _TEXT_MARKS = [mark for mark in MARKS if not re.fullmatch(r"-?[0-9]+", mark)]
 _WEIGHTS = re.compile(r"(wgt|weightings?$|sample_?weight|survey_?weight|^pweight|replicate)", re.I)
-_SCALES = (
-    ("none", "mild", "moderate", "severe"),
-    ("very low", "low", "medium", "high", "very high"),
-    ("low", "normal", "high"),
-    ("never", "rarely", "sometimes", "often", "always"),
-    ("xs", "s", "m", "l", "xl", "xxl"),
-    ("small", "medium", "large"),
-    ("very bad", "bad", "fair", "good", "very good", "excellent"),
-    ("very poor", "poor", "fair", "good", "very good", "excellent"),
-    ("strongly disagree", "disagree", "neutral", "agree", "strongly agree"),
-    ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
-    ("january", "february", "march", "april", "may", "june", "july", "august", "september",
-     "october", "november", "december"),
-)  # fmt: skip
-_PLAIN = r"(?:0|[1-9][0-9,]*)(?:\.[0-9]+)?"
-_BAND = re.compile(rf"^(?:[<>]=?|under|over)? ?{_PLAIN}(?: ?(?:-|to|–) ?{_PLAIN}| ?\+)?$", re.I)
 
 
 @dataclass(frozen=True)
@@ -229,7 +211,7 @@ def _spelling(guesses: Sequence[_Guess]) -> dict[str, Any]:
         same = [guess for guess in guesses if guess.moment == kind]
         forms = {guess.form for guess in same if guess.form}
         if forms:
-            usual = {form for form in iso if any(not guess.form for guess in same)}
+            usual = {iso} if any(not guess.form for guess in same) else set()
             found[key] = tuple(sorted(forms | usual))
     commas = [guess for guess in guesses if guess.commas]
     points = any(
@@ -467,12 +449,9 @@ class _Guess:
         # as in rows of an earlier release: these names come with the column
         common = [text for text, _ in self.seen.most_common(MAX_LEVELS)]
         levels = sorted((text for text in common if text not in (OTHER, MISSING)), key=natural)
-        scale = next((s for s in _SCALES if {t.lower() for t in levels} <= {*s}), None)
-        if scale is not None and len(levels) > 2:
-            levels.sort(key=lambda text: scale.index(text.lower()))
-            return self._labels("ordinal", tuple(levels), strong)
-        if len(levels) > 2 and all(_BAND.match(text) for text in levels):
-            return self._labels("ordinal", tuple(sorted(levels, key=_band)), strong)
+        ordered = in_order(levels)
+        if ordered is not None:
+            return self._labels("ordinal", tuple(ordered), strong)
         return self._labels("categorical", tuple(levels) or (_NO_LEVEL,), strong)
 
     def _labels(self, kind: Kind, levels: tuple[str, ...], marks: list[str]) -> Column:
@@ -570,13 +549,6 @@ class _Guess:
 def _dated(texts: pl.Series) -> bool:
     """Whether times of day have a day before them."""
     return bool(texts.str.contains(r"^[0-9]{4}-").any())
-
-
-def _band(text: str) -> tuple[float, int]:
-    """Where a band such as '<20', '20-39' or '40+' begins."""
-    digits = re.search(r"[0-9]+(?:\.[0-9]+)?", text.replace(",", ""))
-    below = text.lower().startswith(("<", "under"))
-    return (float(digits[0]) if digits else 0.0, -1 if below else 0)
 
 
 def round_up(value: float) -> int:

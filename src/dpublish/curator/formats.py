@@ -218,3 +218,39 @@ def in_words(form: str) -> str:
     for mark, word in words.items():
         form = form.replace(mark, word)
     return form
+
+
+_SCALES = (
+    ("none", "mild", "moderate", "severe"),
+    ("very low", "low", "medium", "high", "very high"),
+    ("low", "normal", "high"),
+    ("never", "rarely", "sometimes", "often", "always"),
+    ("xs", "s", "m", "l", "xl", "xxl"),
+    ("small", "medium", "large"),
+    ("very bad", "bad", "fair", "good", "very good", "excellent"),
+    ("very poor", "poor", "fair", "good", "very good", "excellent"),
+    ("strongly disagree", "disagree", "neutral", "agree", "strongly agree"),
+    ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
+    ("january", "february", "march", "april", "may", "june", "july", "august", "september",
+     "october", "november", "december"),
+)  # fmt: skip
+_FIGURE = r"(?:0|[1-9][0-9,]*)(?:\.[0-9]+)?"
+_BAND = re.compile(rf"^(?:[<>]=?|under|over)? ?{_FIGURE}(?: ?(?:-|to|–) ?{_FIGURE}| ?\+)?$", re.I)
+
+
+def in_order(levels: Sequence[str]) -> list[str] | None:
+    """Levels of a known scale, or bands of numbers, from the lowest to the highest; None where they
+    have no order."""
+    if len(levels) <= 2:
+        return None
+    scale = next((s for s in _SCALES if {t.lower() for t in levels} <= {*s}), None)
+    if scale is not None:
+        return sorted(levels, key=lambda text: scale.index(text.lower()))
+    return sorted(levels, key=_band) if all(_BAND.match(text) for text in levels) else None
+
+
+def _band(text: str) -> tuple[float, int]:
+    """Where a band such as '<20', '20-39' or '40+' begins."""
+    digits = re.search(r"[0-9]+(?:\.[0-9]+)?", text.replace(",", ""))
+    below = text.lower().startswith(("<", "under"))
+    return (float(digits[0]) if digits else 0.0, -1 if below else 0)

@@ -7,7 +7,7 @@
     thousands = "."             # in numbers
     dates = ["%d.%m.%Y"]        # in date columns; other dates, ISO ones too, must be listed as well
     times = ["%I:%M %p"]        # of day, in time columns; the same holds
-    timestamps = ["%d.%m.%Y %H:%M"]
+    timestamps = ["%d.%m.%Y %H:%M", "iso"]
     zone = "Europe/Berlin"      # whose clock is meant where a cell or a column names another
     missing = ["?", "NA"]       # cells that say nothing, in every column
     sheet = "2024"              # of a workbook that has several
@@ -32,7 +32,7 @@ from typing import Any
 import polars as pl
 
 from dpublish.declare.calendar import CALENDAR
-from dpublish.declare.calendar_cells import on_the_clock_of
+from dpublish.declare.calendar_cells import numbers_of, on_the_clock_of
 from dpublish.declare.spelling import BLANKS
 from dpublish.errors import SchemaError, did_you_mean
 
@@ -48,6 +48,8 @@ _UNICODE = {
 }
 _BY_DAY = ({"%Y", "%y", "%F"}, {"%m", "%b", "%B", "%F"}, {"%d", "%e", "%F"})
 _BY_CLOCK = ({"%H", "%I", "%T"}, {"%M", "%T"})
+ISO = "iso"
+"""A format that stands for what is read where no format is declared."""
 _LISTS = {"date": "dates", "time": "times", "timestamp": "timestamps"}
 
 
@@ -124,7 +126,10 @@ def moments_written(texts: pl.Series, kind: str, formats: Sequence[str]) -> pl.S
     """ISO texts of dates, times or timestamps that are written in one of these ways."""
     found = pl.Series([None] * len(texts), dtype=pl.String)
     for written in formats:
-        if kind == "time":
+        if written == ISO:
+            _, holes = numbers_of(kind, texts) or (None, None)
+            read = texts if holes is None else texts.set(pl.Series(holes), None)
+        elif kind == "time":
             read = texts.str.to_time(written, strict=False).dt.strftime("%H:%M:%S")
         elif any(part in written for part in _CLOCK_PARTS):
             form = "%Y-%m-%d" if kind == "date" else "%Y-%m-%d %H:%M:%S"
@@ -218,6 +223,8 @@ def _is_single_byte(name: str) -> bool:
 
 def _format(kind: str, text: str) -> str:
     where = f"[source]: {_LISTS[kind]}"
+    if text == ISO:
+        return text
     parts = set(re.findall(r"%.", text))
     known = _CLOCK_PARTS if kind == "time" else _DAY_PARTS | _CLOCK_PARTS
     if unknown := parts - known:
