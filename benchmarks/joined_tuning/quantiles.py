@@ -85,6 +85,7 @@ def errors(seed: int, cost: Any, settings: dict[str, Any]) -> tuple[list[float],
     from dpublish.models.junction_tree.measured import read_measured
     from dpublish.noise.source import SeededNoise
     from dpublish.releases.frames import drawn_values
+    from dpublish.releases.joined_histograms.release import shaped
 
     made = numbers(seed)
     method = dp.JoinedHistograms(**settings)
@@ -101,7 +102,8 @@ def errors(seed: int, cost: Any, settings: dict[str, Any]) -> tuple[list[float],
     used = time.process_time() - start
     rng = np.random.default_rng(0)
     out = []
-    for axis, drawn in zip(domain.axes, model.sample_codes(4 * ROWS, rng), strict=True):
+    axes = [shaped(axis, one) for axis, one in zip(domain.axes, measured.columns, strict=True)]
+    for axis, drawn in zip(axes, model.sample_codes(4 * ROWS, rng), strict=True):
         ordered = np.sort(made[axis.name])
         values = np.sort(drawn_values(axis, drawn, rng).to_numpy())
         out += [rank_error(ordered, values[int(share * len(values))], share) for share in SHARES]

@@ -2,8 +2,8 @@
 honest.
 
 Random Bayesian networks (two or three parents per column), chains through hidden classes
-(mixtures), and grids of numbers with smooth dependence; columns of 2 to 40 levels, some skewed,
-some ordered, and a target of two labels.
+(mixtures), surveys with a rare target, and people with hidden traits (census); columns of 2 to 60
+levels, some skewed, some ordered, and a target of two labels.
 """
 
 from __future__ import annotations
@@ -98,14 +98,44 @@ def survey(seed: int, *, rows: int, columns: int) -> Synthetic:
     return Synthetic(f"survey-{seed}", tuple(levels), (False,) * columns, codes)
 
 
+def census(seed: int, *, rows: int, columns: int) -> Synthetic:
+    """People with a few hidden traits: numbers and kinds that follow from them, two pairs of
+    columns of which one is a coarser kind of the other, and a target that many columns tell
+    about."""
+    rng = np.random.default_rng([4, seed])
+    traits = rng.normal(size=(rows, 4))
+    levels, ordered, parts = [], [], []
+    for _ in range(columns - 5):
+        count = int(rng.choice([2, 2, 3, 5, 8, 16, 32]))
+        as_number = count >= 16 or bool(count > 3 and rng.random() < 0.3)
+        drift = traits @ (rng.normal(size=4) * rng.choice([0.0, 0.5, 1.0], size=4))
+        parts.append(_codes_of(rng, drift + rng.normal(size=rows), count, as_number))
+        levels.append(count)
+        ordered.append(as_number)
+    for fine, coarse in ((60, 12), (24, 5)):
+        drift = traits @ rng.normal(size=4) + 0.7 * rng.normal(size=rows)
+        codes = _codes_of(rng, drift, fine, False)
+        kinds = rng.permutation(np.arange(fine) % coarse)
+        parts += [codes, kinds[codes]]
+        levels += [fine, coarse]
+        ordered += [False, False]
+    score = traits @ np.array([1.5, 1.0, 0.7, 0.4]) + 0.8 * traits[:, 0] * traits[:, 1]
+    score += rng.normal(scale=0.8, size=rows)
+    parts.append((score > np.quantile(score, 0.78)).astype(np.int64))
+    codes = np.stack(parts, axis=1)
+    return Synthetic(f"census-{seed}", (*levels, 2), (*ordered, False), codes)
+
+
 def tables_to_learn_from(seed: int) -> list[Synthetic]:
-    """Six tables of 6,000 to 40,000 rows beside those held out."""
+    """Eight tables of 6,000 to 40,000 rows beside those held out."""
     more = HELD_OUT
     made = [
         network(seed, rows=40_000 + more, columns=14, parents=2),
         network(seed + 50, rows=20_000 + more, columns=20, parents=3),
-        network(seed + 100, rows=6_000 + more, columns=18, parents=2),
         mixture(seed + 50, rows=12_000 + more, columns=25, classes=4),
+        census(seed, rows=6_000 + more, columns=20),
+        census(seed + 1, rows=20_000 + more, columns=20),
+        census(seed + 2, rows=40_000 + more, columns=15),
         survey(seed, rows=9_000 + more, columns=17),
         survey(seed + 1, rows=30_000 + more, columns=12),
     ]

@@ -194,6 +194,16 @@ def test_a_target_with_many_levels_becomes_a_column() -> None:
     )
 
 
+def test_a_pure_plan_names_a_delta_where_it_would_make_the_noise_much_smaller() -> None:
+    def said(columns: int) -> str:
+        text = '[dataset]\nname = "t"\nsize = 9\n'
+        text += "".join(f'[columns.c{i}]\nkind = "boolean"\n' for i in range(columns))
+        return dp.JoinedHistograms().plan(Schema.from_toml(text), Cost.pure(1)).sentences[2]
+
+    assert "with delta = 1e-9" in said(20)
+    assert "delta = " not in said(5)
+
+
 # ---- the budget
 
 

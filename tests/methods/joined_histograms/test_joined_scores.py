@@ -75,17 +75,20 @@ def test_every_resolution_of_every_column_is_scored() -> None:
             grouped = np.zeros((*expected.shape[:axis], shape[axis], *expected.shape[axis + 1 :]))
             np.add.at(np.moveaxis(grouped, axis, 0), group_of, np.moveaxis(expected, axis, 0))
             expected = grouped
+        if not option.by_label:
+            counts, expected = counts.reshape(-1, 2).sum(axis=1), expected.sum(axis=-1)
         wrong = int(np.abs(counts - np.rint(expected.ravel())).sum())
         assert score == (wrong - round(NOISE_COST * 7.0 * counts.size)) * weights[option.columns], (
             option
         )
-        seen.add((option.columns, option.resolutions))
+        seen.add((option.columns, option.resolutions, option.by_label))
     depth = [len(rounds.coarsenings[column].resolutions) for column in range(3)]
     wanted = {
-        (columns, resolutions)
+        (columns, resolutions, by_label)
         for columns in tables
         if columns != (1, 2)
         for resolutions in itertools.product(*(range(depth[column]) for column in columns))
+        for by_label in (True, False)
     }
     assert seen == wanted
 

@@ -92,8 +92,8 @@ def test_heavy_levels_stay_alone_and_empty_columns_have_one_group() -> None:
 
 
 def test_limits_give_room_to_the_larger_side() -> None:
-    assert group_limits(2, 100, 2, 400.0) == (2, 100)
-    assert group_limits(2, 300, 2, 400.0) == (2, 100)
-    assert group_limits(300, 3, 1, 90.0) == (30, 3)
-    assert group_limits(50, 50, 1, 100.0) == (10, 10)
-    assert group_limits(50, 50, 4, 0.1) == (1, 1)
+    assert group_limits(2, 100, 200.0) == (2, 100)
+    assert group_limits(2, 300, 200.0) == (2, 100)
+    assert group_limits(300, 3, 90.0) == (30, 3)
+    assert group_limits(50, 50, 100.0) == (10, 10)
+    assert group_limits(50, 50, 0.1) == (1, 1)

@@ -24,6 +24,7 @@ from dpublish.methods.joined_histograms.structure import (
     LabelledTables,
     Published,
     table_parts,
+    without_labels,
 )
 from dpublish.methods.joined_histograms.workload import declared_triples
 from dpublish.models.junction_tree.consistency import Ints
@@ -116,6 +117,7 @@ class Tables:
         job: Job,
         chosen: Sequence[Columns],
         groups: Sequence[tuple[Ints, ...]],
+        by_label: Sequence[bool],
         part: Fraction,
         *,
         name: str,
@@ -123,21 +125,24 @@ class Tables:
         """Count pairs or triples over groups, with noise, for `part` of the share of the pairs
         together."""
         shapes = [tuple(int(side.max()) + 1 for side in sides) for sides in groups]
-        cells = [math.prod(shape) * job.rows.labels for shape in shapes]
+        labels = [job.rows.labels if apart else 1 for apart in by_label]
+        cells = [math.prod(shape) * count for shape, count in zip(shapes, labels, strict=True)]
         parts = table_parts(job.budget.law, cells) if chosen else []
         parts = [part * job.settings.pair_share * one for one in parts]
         fresh = []
-        for place, (columns, sides, shape, share) in enumerate(
-            zip(chosen, groups, shapes, parts, strict=True)
+        for place, (columns, sides, shape, count, share) in enumerate(
+            zip(chosen, groups, shapes, labels, parts, strict=True)
         ):
             coded = [
                 job.rows.grouped(column, side) for column, side in zip(columns, sides, strict=True)
             ]
             counted = job.rows.count_together(coded, shape)
+            if count < job.rows.labels:
+                counted = without_labels(counted, job.rows.labels)
             noisy = noisy_counts(
                 job.noise, job.budget, counted, share=share, label=f"{name} {place + 1}"
             )
-            counts = noisy.reshape(*shape, job.rows.labels).astype(np.float64)
+            counts = noisy.reshape(*shape, count).astype(np.float64)
             variance = job.budget.variance(share)
             fresh.append(MeasuredTable(columns, sides, counts, variance, len(self.sizes)))
         self.measured += fresh
@@ -145,10 +150,11 @@ class Tables:
         self.sizes.append(len(chosen))
         return fresh
 
-    def pairs(self) -> set[Edge]:
-        """The pairs of columns that some table holds."""
+    def pairs(self, labels: int) -> set[Edge]:
+        """The pairs of columns that some table holds by label."""
         return {
             pair
             for table in self.measured
+            if table.by_label(labels)
             for pair in itertools.combinations(sorted(table.columns), 2)
         }

@@ -93,7 +93,7 @@ def joined_histograms(noise: Noise, codes: Any, plan: Plan[JoinedSettings]) -> O
         part = 1 - ROUND_PART if rounds else Fraction(1)
         pairs = select_pairs(job, known, part)
         groups = pair_groups(job, known, pairs, part)
-        tables.measure(job, pairs, groups, part, name="counts of pair")
+        tables.measure(job, pairs, groups, [False] * len(pairs), part, name="counts of pair")
     if rounds:
         model = job.model(columns, tables)
         candidates = candidate_tables(job, model)
@@ -103,6 +103,7 @@ def joined_histograms(noise: Noise, codes: Any, plan: Plan[JoinedSettings]) -> O
                 job,
                 [option.columns for option in chosen],
                 [candidates.groups(option) for option in chosen],
+                [option.by_label for option in chosen],
                 ROUND_PART / rounds,
                 name=f"round {number}, counts of table",
             )
@@ -117,8 +118,8 @@ class JoinedHistograms(Mechanism):
 
     Input: rows coded over the columns. Neighbours: replace-one or add-remove-one, of a unit with at
     most c rows.
-    Output: which pairs or triples of columns were joined; noisy counts of every column and every
-    such table, with the target.
+    Output: which pairs or triples of columns were joined; noisy counts of every column with the
+    target, and of every such table, with the target or without.
     Privacy: epsilon-DP with discrete Laplace noise, rho-zCDP or (epsilon, delta)-DP with discrete
     Gaussian noise (theorems 1 and 2 of joined_histograms.proof.md); all steps share one budget by
     exact parts.
@@ -132,19 +133,22 @@ class JoinedHistograms(Mechanism):
     Parameters
     ----------
     columns : names of the columns to publish; all declared columns when left out.
-    target : the column that every histogram is crossed with; the schema's target when left out,
-        "none" for no target.
+    target : the column that every other one is counted with, and joint tables where that is worth
+        its noise; the schema's target when left out, "none" for no target.
     bins : number of bins for numeric columns that declare none, about.
     noise : "laplace" (pure epsilon), "gaussian" (needs delta or rho) or "auto": the one with less
         noise.
-    column_share : share of the budget for the histograms of single columns.
+    column_share : share of the budget for the histograms of single columns. When left out, 2/5; or
+        3/5 where a table of a pair has room for few cells, or quantiles are blurred, by the
+        declared number of rows (10,000 where none is declared); a tenth less if all bins have to be
+        found.
     choice_share : share of the budget for choosing pairs; the rest is for measuring them.
     misfit_share : share of the budget for measuring how wrong the finished model is; 0 for not at
         all, and then questions that no table was counted for have wide intervals.
     bin_share : share of the budget for finding the bins of numeric columns that declare neither
         bins nor edges nor a precision; 0 for bins of equal width. When left out, for a table of
-        nothing but such columns a fifth (Laplace noise) or 3/20 (Gaussian noise), and for others
-        as much less as they have fewer of them.
+        nothing but such columns a fifth (Laplace noise) or 3/20 (Gaussian noise), 3/10 or a fifth
+        where single columns get more too, and for others as much less as they have fewer of them.
     cell_deviations : groups are made so large that a cell of a pair holds about so many standard
         deviations of its noise.
     rounds : after a first forest of pairs, so many rounds of pairs that the model so far gets most
@@ -164,7 +168,7 @@ class JoinedHistograms(Mechanism):
     target: str | None = None
     bins: Annotated[int, Interval(1)] = 32
     noise: Literal["auto", "laplace", "gaussian"] = "auto"
-    column_share: Annotated[Share, Interval(LEAST_SHARE, below=1)] = Fraction(2, 5)
+    column_share: Annotated[Share | None, Interval(LEAST_SHARE, below=1)] = None
     choice_share: Annotated[Share, Interval(LEAST_SHARE, below=1)] = Fraction(1, 10)
     cell_deviations: Annotated[Share, Interval(above=0)] = Fraction(3, 2)
     misfit_share: Share = Fraction(1, 100)
@@ -306,7 +310,7 @@ def pair_groups(
             int(np.count_nonzero(known.singles[column].sum(axis=1))) or 1
             for column in (first, second)
         ]
-        limits = group_limits(levels[0], levels[1], job.rows.labels, finer * cells)
+        limits = group_limits(levels[0], levels[1], finer * cells)
         out.append((known.groups(first, limits[0]), known.groups(second, limits[1])))
     return out
 
@@ -328,7 +332,9 @@ def select_tables(
     steps = round_steps(job.budget.law, len(job.columns))
     deviation = job.budget.deviation(part * job.settings.pair_share / steps)
     weights, heaviest = table_weights(job.settings)
-    done = {tuple(sorted(table.columns)) for table in tables.measured}
+    done = {
+        tuple(sorted(table.columns)) for table in tables.measured if table.by_label(job.rows.labels)
+    }
     return choose_tables(
         job.noise,
         candidates.scores(model, weights, done, deviation=deviation),
@@ -353,7 +359,7 @@ def measure_model_error(
         return None
     limit = block_limit(len(job.columns), job.rows.labels)
     model = job.model(columns, tables)
-    worst = largest_model_error(job.rows, model, job.columns, tables.pairs(), limit)
+    worst = largest_model_error(job.rows, model, job.columns, tables.pairs(job.rows.labels), limit)
     value, scale = publish_model_error(job.noise, job.budget, worst, share)
     return {
         "value": value,
@@ -369,6 +375,7 @@ def publish(
 ) -> Output:
     """All that was measured, in the words of the format."""
     names, rows = job.domain.names, job.settings.public_rows
+    by_label = [table.by_label(job.rows.labels) for table in tables.measured]
     return Output(
         facts={
             "noise": job.budget.law,
@@ -376,6 +383,7 @@ def publish(
             "labels": job.rows.labels,
             "joined": [[names[column] for column in table.columns] for table in tables.measured],
             "rounds": tables.sizes,
+            **({} if all(by_label) else {"by_label": by_label}),
             "column_scales": [
                 str(job.budget.scale(columns.shares[column])) for column in job.columns
             ],

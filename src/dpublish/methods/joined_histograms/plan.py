@@ -37,10 +37,24 @@ USUAL_WEIGHT = 4
 BIN_SHARE: Mapping[Law, Fraction] = {"laplace": Fraction(1, 5), "gaussian": Fraction(3, 20)}
 """For finding the bins of a table in which all columns need it: tuned on synthetic columns
 (benchmarks/joined_tuning/quantiles.py)."""
+TIGHT_BIN_SHARE: Mapping[Law, Fraction] = {"laplace": Fraction(3, 10), "gaussian": Fraction(1, 5)}
+"""The same where tables of pairs have little room."""
+COLUMN_SHARE = Fraction(2, 5)
+TIGHT_COLUMN_SHARE = Fraction(3, 5)
+"""For single columns, and where tables of pairs have little room: with few rows for the budget a
+pair says hardly more than its columns, whose own noise is then most of the error. Tuned on
+synthetic tables (benchmarks/joined_tuning/tune.py --learn --set column_share=...)."""
+SMALL_ROOM: Mapping[Law, float] = {"laplace": 70.0, "gaussian": 35.0}
+"""Cells of a pair's table, for each label, below which there is little room."""
+USUAL_ROWS = 10_000
+"""Taken for the number of rows where none is declared: for the choice of shares alone."""
 QUANTILE_NOISE: Mapping[Law, float] = {"laplace": 0.03, "gaussian": 0.05}
 """From which `quantile_noise` on more than a tenth of the quantiles of a column whose bins are
 found from the rows come back at a rank that is off by more than 0.02: read off
 benchmarks/joined_tuning/quantiles.py --grid."""
+OFFERED_DELTA = Fraction(1, 10**9)
+WORTH_A_DELTA = 0.8
+"""The plan of a pure cost names a delta where noise is at most so many times as large with it."""
 ROUND_PART = Fraction(1, 2)
 """What rounds get of the budget for choosing and counting pairs, when there are rounds."""
 STEPS_PER_COLUMN: Mapping[Law, float] = {"laplace": 0.5, "gaussian": 0.75}
@@ -117,7 +131,6 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
                 f"cells; at most {MAX_COLUMN_CELLS:,} are measured for a column. Give it fewer "
                 f"bins, or leave it out."
             )
-    column_share = exact(method.column_share, "column_share")
     choice_share = exact(method.choice_share, "choice_share")
     misfit_share = exact(method.misfit_share, "misfit_share")
     if misfit_share and not LEAST_SHARE <= misfit_share < 1:
@@ -127,16 +140,30 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
         )
     count = len(names) - (target is not None)
     adaptive = _adaptive(schema, domain, target)
-    rest = 1 - column_share - choice_share - misfit_share
-    bin_shares = {
-        law: _bin_share(method, law, Fraction(len(adaptive), count), rest) for law in BIN_SHARE
-    }
-    if cost.kind == "approximate":
-        steps = _gaussian_steps(schema, count, choice_share, rest - bin_shares["gaussian"])
-    else:
-        steps = None
-    budget, paid, reason = _budget(method, schema, cost, count, steps)
-    bin_share = bin_shares[budget.law]
+    numeric = Fraction(len(adaptive), count)
+
+    def priced(tight: bool) -> tuple[BudgetSplit, Cost, str, Fraction, Fraction]:
+        """What is charged, and the shares of columns and bins, with or without much room."""
+        column_share = _column_share(method, numeric, tight=tight)
+        rest = 1 - column_share - choice_share - misfit_share
+        bin_shares = {law: _bin_share(method, law, numeric, rest, tight=tight) for law in BIN_SHARE}
+        if cost.kind == "approximate":
+            steps = _gaussian_steps(schema, count, choice_share, rest - bin_shares["gaussian"])
+        else:
+            steps = None
+        budget, paid, reason = _budget(method, schema, cost, count, steps)
+        return budget, paid, reason, column_share, bin_shares[budget.law]
+
+    budget, paid, reason, column_share, bin_share = priced(tight=False)
+    left = 1 - column_share - choice_share - misfit_share - bin_share
+    rows = (schema.size_or_nominal or USUAL_ROWS) * schema.unit.max_rows
+    cell_deviations = exact(method.cell_deviations, "cell_deviations")
+    if count > 1 and left > 0 and choice_share + misfit_share <= Fraction(1, 5):
+        room = rows / (float(cell_deviations) * budget.deviation(left / (count - 1))) / labels
+        even = budget.deviation(column_share / count)
+        blurred = quantile_noise(even, method.bins * labels, rows) > QUANTILE_NOISE[budget.law]
+        if room < SMALL_ROOM[budget.law] or (adaptive and blurred):
+            budget, paid, reason, column_share, bin_share = priced(tight=True)
     adaptive = adaptive if bin_share else ()
     if column_share + choice_share + misfit_share + bin_share > 1 - LEAST_SHARE:
         raise PlanError(
@@ -185,7 +212,7 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
         adaptive=adaptive,
         bins=method.bins,
         fine=fine_domain(schema, domain, adaptive),
-        cell_deviations=exact(method.cell_deviations, "cell_deviations"),
+        cell_deviations=cell_deviations,
     )
     _check_rules(settings.fine)
     sentences = [
@@ -205,6 +232,7 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
         with_rounds = _deviation_with_rounds(method, budget, pair_share, count)
         sentences.append(
             f"Up to {count - 1} pairs of columns are joined"
+            + (", the first of them without the target" if target else "")
             + (
                 ", and more in rounds where the noisy number of rows justifies them"
                 if with_rounds
@@ -254,7 +282,7 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
             "target": target,
             "bins": method.bins,
             "noise": method.noise,
-            "column_share": str(method.column_share),
+            "column_share": None if method.column_share is None else str(method.column_share),
             "choice_share": str(method.choice_share),
             "misfit_share": str(misfit_share),
             "bin_share": None if method.bin_share is None else str(method.bin_share),
@@ -292,14 +320,24 @@ def _quantile_warning(adaptive: tuple[str, ...], cost: Cost) -> str:
     )
 
 
-def _bin_share(method: JoinedHistograms, law: Law, part: Fraction, rest: Fraction) -> Fraction:
+def _column_share(method: JoinedHistograms, part: Fraction, *, tight: bool) -> Fraction:
+    """What single columns get, when bins have to be found for `part` of them."""
+    if method.column_share is not None:
+        return exact(method.column_share, "column_share")
+    return TIGHT_COLUMN_SHARE - part / 10 if tight else COLUMN_SHARE
+
+
+def _bin_share(
+    method: JoinedHistograms, law: Law, part: Fraction, rest: Fraction, *, tight: bool
+) -> Fraction:
     """What finding bins costs, when they have to be found for `part` of the columns, and the other
     steps leave `rest`."""
     if not part:
         return Fraction(0)
     if method.bin_share is not None:
         return exact(method.bin_share, "bin_share")
-    return max(Fraction(0), min(BIN_SHARE[law] * part, rest / 2))
+    wanted = (TIGHT_BIN_SHARE if tight else BIN_SHARE)[law] * part
+    return max(Fraction(0), min(wanted, rest * Fraction(4, 5) if tight else rest / 2))
 
 
 def _adaptive(schema: Schema, domain: Domain, target: str | None) -> tuple[str, ...]:
@@ -362,10 +400,11 @@ def _budget(
             raise PlanError(
                 "Gaussian noise needs delta = ... beside epsilon, or rho = ... instead of it."
             )
+        only = BudgetSplit("laplace", cost.epsilon, schema.relation)
         return (
-            BudgetSplit("laplace", cost.epsilon, schema.relation),
+            only,
             cost,
-            "Discrete Laplace noise: the cost has no delta.",
+            "Discrete Laplace noise: the cost has no delta." + _with_delta(only, columns),
         )
     if cost.kind == "zcdp":
         if method.noise == "laplace":
@@ -400,6 +439,22 @@ def _budget(
         cost,
         f"Discrete Gaussian noise: for {columns} columns at this delta it is smaller than Laplace "
         f"noise.",
+    )
+
+
+def _with_delta(laplace: BudgetSplit, columns: int) -> str:
+    """What a delta would buy, where it is much: a sentence for the plan of a pure cost."""
+    part = Fraction(1, max(1, 2 * columns))
+    rho = largest_rho(laplace.amount, OFFERED_DELTA)
+    if rho == 0:
+        return ""
+    smaller = BudgetSplit("gaussian", rho, laplace.relation).deviation(part)
+    ratio = smaller / laplace.deviation(part)
+    if ratio > WORTH_A_DELTA:
+        return ""
+    return (
+        f" For {columns} columns the noise with delta = 1e-9 beside epsilon is about {ratio:.2f} "
+        "times this: take that where a delta is allowed."
     )
 
 

@@ -68,10 +68,12 @@ class Coarsening:
 
 @dataclass(frozen=True)
 class Option:
-    """Two or three columns at certain resolutions of their coarsenings."""
+    """Two or three columns at certain resolutions of their coarsenings, by label or of all labels
+    together."""
 
     columns: Columns
     resolutions: tuple[int, ...]
+    by_label: bool = True
 
 
 def coarsening(model: JunctionModel, column: int, *, ordered: bool, most: int) -> Coarsening:
@@ -216,9 +218,11 @@ class Rounds:
             if axis + 1 < len(columns):
                 self._score(columns, resolutions, axis + 1, both, price, weight, out)
             else:
-                out[Option(columns, resolutions)] = (
-                    rows_apart(both[0], both[1]) - round(price * both[0].size)
-                ) * weight
+                for by_label in (True, False) if self.labels > 1 else (True,):
+                    counted, expected = both if by_label else both.sum(axis=-1)
+                    out[Option(columns, resolutions, by_label)] = (
+                        rows_apart(counted, expected) - round(price * counted.size)
+                    ) * weight
             coarsening = self.coarsenings[columns[axis]]
             if resolutions[axis] == len(coarsening.steps):
                 return

@@ -224,24 +224,30 @@ class Published:
         """About how many rows the noise of a column's own table puts in the wrong group, all labels
         together."""
         occupied = np.bincount(groups, weights=self.singles[column].sum(axis=1) > 0)
-        return (
-            NOISE_COST * self.deviations[column] * len(self.labels) * float(np.sqrt(occupied).sum())
-        )
+        deviation = self.deviations[column] * math.sqrt(len(self.labels))
+        return NOISE_COST * deviation * float(np.sqrt(occupied).sum())
 
     def independent(self, first: tuple[int, Ints], second: tuple[int, Ints]) -> Floats:
-        """Expected counts of a pair when its columns are independent given the label, over
-        groups."""
+        """Expected counts of a pair when its columns are independent given the label, over groups,
+        all labels together."""
         tables = [
             sum_groups(self.singles[column], groups, int(groups.max()) + 1)
             for column, groups in (first, second)
         ]
         sums = np.where(self.labels > 0, self.labels, 1.0)
-        return tables[0][:, None, :] * tables[1][None, :, :] / sums
+        expected: Floats = (tables[0] / sums) @ tables[1].T
+        return expected
 
 
 LARGEST_CELL = 1 << 40
 """No cell of a model counts for more: noisy counts have no end, and the sum over all cells of a
 pair must stay in 64 bits."""
+
+
+def without_labels(counts: IntArray, labels: int) -> IntArray:
+    """Rows of all labels together, from a table of counts with labels last."""
+    together: IntArray = counts.reshape(-1, labels).sum(axis=1)
+    return together
 
 
 def rows_apart(counts: NDArray[Any], expected: Floats) -> int:
@@ -264,9 +270,9 @@ def pair_scores(
     cells: float,
     deviation: float,
 ) -> dict[Edge, int]:
-    """The score of every pair: an integer that moves by at most its weight for every row that is
-    added or removed."""
-    most = max(2, int(math.sqrt(max(1.0, cells / rows.labels))))
+    """The score of every pair, of all labels together: an integer that moves by at most its weight
+    for every row that is added or removed."""
+    most = max(2, int(math.sqrt(max(1.0, cells))))
     groups = {column: known.groups(column, most) for column in columns}
     coded = {column: rows.grouped(column, groups[column]) for column in columns}
     errors = {column: known.margin_error(column, groups[column]) for column in columns}
@@ -276,8 +282,9 @@ def pair_scores(
             shape = (int(groups[first].max()) + 1, int(groups[second].max()) + 1)
             model = known.independent((first, groups[first]), (second, groups[second]))
             counts = rows.count_pair(coded[first], coded[second], shape)
+            together = without_labels(counts, rows.labels)
             charge = round(NOISE_COST * deviation * model.size + errors[first] + errors[second])
-            scores[first, second] = (rows_apart(counts, model) - charge) * weights[first, second]
+            scores[first, second] = (rows_apart(together, model) - charge) * weights[first, second]
     return scores
 
 

@@ -92,12 +92,16 @@ def solve_precision(right: Floats, variance: float, more: Sequence[GroupSums]) -
     return x
 
 
-def fit_margins(table: Floats, margins: Sequence[Floats], *, rounds: int = 50) -> Floats:
+def fit_margins(
+    table: Floats, margins: Sequence[Floats], *, whole: Floats | None = None, rounds: int = 50
+) -> Floats:
     """Iterative proportional fitting of a table, labels last, to the margins of its other axes
-    (groups x labels each)."""
+    (groups x labels each), and to the rows of all labels together where `whole` has them."""
     fit_axis = loops(table.size, reader=is_reading()).fit_axis
     out = table.copy()
     for _ in range(rounds):
+        if whole is not None:
+            fit_axis(out.reshape(1, whole.size, -1, 1), whole.reshape(-1, 1))
         off = [
             fit_axis(
                 out.reshape(math.prod(table.shape[:axis]), table.shape[axis], -1, table.shape[-1]),

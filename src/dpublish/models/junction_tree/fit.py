@@ -51,14 +51,18 @@ class MeasuredColumn:
 
 @dataclass(frozen=True)
 class MeasuredTable:
-    """Noisy counts of a few columns by label over groups of levels. `round` says after which model
-    it was chosen."""
+    """Noisy counts of a few columns over groups of levels, by label or of all labels together (then
+    the last axis has one place). `round` says after which model it was chosen."""
 
     columns: tuple[int, ...]
     groups: tuple[Ints, ...]
     counts: Floats
     variance: float
     round: int = 0
+
+    def by_label(self, labels: int) -> bool:
+        """Whether rows of different labels were counted apart."""
+        return bool(self.counts.shape[-1] == labels)
 
     def sums_for(self, column: int) -> GroupSums:
         """What the table says about one of its columns alone."""
@@ -231,8 +235,10 @@ def label_estimate(
 ) -> tuple[Floats, float]:
     """The unbiased estimate of the rows of each label, and its variance."""
     answers = [(one.counts.sum(axis=0), one.variance * one.counts.shape[0]) for one in columns]
+    labels = answers[0][0].size
     for one in tables:
-        labels = one.counts.shape[-1]
+        if not one.by_label(labels):
+            continue
         answers.append(
             (one.counts.reshape(-1, labels).sum(axis=0), one.variance * (one.counts.size // labels))
         )
@@ -252,7 +258,8 @@ def fit_column(
 ) -> tuple[Floats, float]:
     """Non-negative counts of a column by label that add up to the rows of each label, and the share
     of the noise left."""
-    best = least_squares(column.counts, column.variance, more)
+    best = with_sums(column, more)
+    more = [one for one in more if one.sums.shape[1] == len(labels)]
     if np.count_nonzero(column.widths) > 2 and len(best) <= MAX_LEVELS:
         smoothed = smooth_column(best, column.variance, more, labels, column.widths)
         if smoothed is not None:
@@ -260,6 +267,28 @@ def fit_column(
     if version < 6:
         return onto_simplex(best, labels), 1.0
     return split_labels(best, level_variances(column, more), labels), 1.0
+
+
+def with_sums(column: MeasuredColumn, more: Sequence[GroupSums]) -> Floats:
+    """The best linear unbiased estimate of a column by label. Sums that were not counted by label
+    speak of its rows alone: these and how they are split have noise that is not correlated."""
+    labels = column.counts.shape[1]
+    apart = [one for one in more if one.sums.shape[1] == labels]
+    best = least_squares(column.counts, column.variance, apart)
+    if len(apart) == len(more):
+        return best
+    rows = least_squares(
+        column.counts.sum(axis=1, keepdims=True),
+        column.variance * labels,
+        [
+            one
+            if one.sums.shape[1] < labels
+            else GroupSums(one.group_of, one.sums.sum(axis=1, keepdims=True), one.variance * labels)
+            for one in more
+        ],
+    )
+    moved: Floats = best + (rows - best.sum(axis=1, keepdims=True)) / labels
+    return moved
 
 
 def level_variances(column: MeasuredColumn, more: Sequence[GroupSums]) -> Floats:
@@ -288,12 +317,26 @@ def fit_table(
         )
     ]
     expected = grouped_table(model, table.columns, table.groups)
+    if not table.by_label(len(labels)):
+        return Fitted(table.columns, table.groups, fit_without_labels(table, expected, margins))
     best = shrink(table.counts, expected, table.variance)
     flat = onto_simplex(best.reshape(-1, len(labels)), labels).reshape(best.shape)
     if model.zeros:
         flat = np.where(expected > 0, flat, 0.0)
     # a little of the expected table keeps proportional fitting from being stuck at zeros
     return Fitted(table.columns, table.groups, fit_margins(flat + 1e-3 * expected, margins))
+
+
+def fit_without_labels(table: MeasuredTable, expected: Floats, margins: Sequence[Floats]) -> Floats:
+    """A table of all labels together, fitted like any other, and its rows split among labels as the
+    model expects and the columns' own margins by label demand."""
+    together = expected.sum(axis=-1, keepdims=True)
+    best = shrink(table.counts, together, table.variance)
+    total = np.array([together.sum()])
+    flat = onto_simplex(best.reshape(-1, 1), total).reshape(best.shape)
+    flat = np.where(together > 0, flat, 0.0)
+    rows = fit_margins(flat + 1e-3 * together, [one.sum(axis=1, keepdims=True) for one in margins])
+    return fit_margins(expected, margins, whole=rows)
 
 
 def grouped_table(model: JunctionModel, columns: Sequence[int], groups: Sequence[Ints]) -> Floats:

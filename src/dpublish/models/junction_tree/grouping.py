@@ -69,10 +69,9 @@ def _pack(mass: Floats, order: Ints, floor: float) -> Ints:
     return group_of
 
 
-def group_limits(first: int, second: int, labels: int, cells: float) -> tuple[int, int]:
-    """How many groups each side of a joint table may have, so that it has about `cells` cells with
-    its labels."""
-    room = max(1.0, cells / labels)
+def group_limits(first: int, second: int, cells: float) -> tuple[int, int]:
+    """How many groups each side of a joint table may have, so that it has about `cells` cells."""
+    room = max(1.0, cells)
     side = math.sqrt(room)
     if first <= side:
         return first, max(1, min(second, int(room / first)))

@@ -145,15 +145,16 @@ def _read_joined(
         )
     )
     grouped = [tuple(next(groups) for _ in columns) for columns in joined]
-    shapes = [tuple(_count_groups(group_of) for group_of in some) for some in grouped]
+    shapes = [
+        (*(_count_groups(group_of) for group_of in some), labels if apart else 1)
+        for some, apart in zip(grouped, _by_label(facts, len(joined)), strict=True)
+    ]
     counts = _unstack(
-        tables, "joined", list(range(len(joined))), [math.prod(shape) * labels for shape in shapes]
+        tables, "joined", list(range(len(joined))), [math.prod(shape) for shape in shapes]
     )
     variances = _variances(facts, "joined_scales", len(joined), noise)
     return tuple(
-        MeasuredTable(
-            columns, some, values.reshape(*shape, labels).astype(np.float64), variance, number
-        )
+        MeasuredTable(columns, some, values.reshape(shape).astype(np.float64), variance, number)
         for columns, some, shape, values, variance, number in zip(
             joined, grouped, shapes, counts, variances, rounds, strict=True
         )
@@ -189,6 +190,18 @@ def _rounds(facts: Mapping[str, Any], tables: int) -> list[int]:
     if len(out) != tables or len(sizes) > MAX_ROUNDS + 1:
         raise BundleError("facts: 'rounds' does not fit the tables of 'joined'.")
     return out
+
+
+def _by_label(facts: Mapping[str, Any], tables: int) -> list[bool]:
+    """Whether each table was counted by label: all were, where nothing is said."""
+    listed = facts.get("by_label", [True] * tables)
+    if (
+        not isinstance(listed, list)
+        or len(listed) != tables
+        or not all(isinstance(item, bool) for item in listed)
+    ):
+        raise BundleError("facts: 'by_label' must say true or false of every table of 'joined'.")
+    return listed
 
 
 def _count_groups(group_of: Ints) -> int:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,9 +95,13 @@ class Intervals:
         """The unbiased counts of a column by label, and what their covariance follows from."""
         return self._combined(column)
 
-    def table_of(self, features: Sequence[int]) -> MeasuredTable | None:
-        """What was counted of some columns together, axes in the order given."""
-        return self._table_of(features)
+    def table_of(self, features: Sequence[int], *, by_label: bool) -> MeasuredTable | None:
+        """What was counted of some columns together, by label or not: that with least noise."""
+        return min(
+            self._tables_of(features, by_label=by_label),
+            key=lambda one: one.variance,
+            default=None,
+        )
 
     def range_of(self, node: Node, level: float) -> Range:
         check_level(level)
@@ -119,7 +124,7 @@ class Intervals:
         where they were not."""
         if len(columns) == 1:
             return self._combined(columns[0])[0][..., 0] if self._labels == 1 else None
-        table = self._table_of(columns)
+        table = self.table_of(columns, by_label=False)
         whole = table is not None and table.counts.shape == (
             *(self._domain.axes[c].cardinality for c in columns),
             1,
@@ -134,7 +139,7 @@ class Intervals:
             return max(
                 0.0, float((chosen * solve_precision(chosen, measured.variance, groups)).sum())
             )
-        table = self._table_of(columns)
+        table = self.table_of(columns, by_label=False)
         assert table is not None
         return table.variance * float((amounts**2).sum())
 
@@ -154,10 +159,12 @@ class Intervals:
         value, deviations = self._levels(column)
         return self._spread(value, np.broadcast_to(deviations[:, None], value.shape), level)
 
-    def table_ranges(self, features: Sequence[int], level: float) -> tuple[Floats, Floats] | None:
-        """Low and high of every cell of columns that were counted together, by label, axes in the
-        order given; else None."""
-        table = self._table_of(features)
+    def table_ranges(
+        self, features: Sequence[int], level: float, *, by_label: bool
+    ) -> tuple[Floats, Floats] | None:
+        """Low and high of every cell of columns that were counted together, axes in the order
+        given, labels last where they are asked for; else None."""
+        table = self.table_of(features, by_label=by_label)
         if table is None:
             return None
         low, high, _ = self._spread(
@@ -168,7 +175,8 @@ class Intervals:
         # has
         low = np.where(sizes[..., None] == 1, low, 0.0)
         spot = np.ix_(*table.groups)
-        return low[spot], high[spot]
+        low, high = low[spot], high[spot]
+        return (low, high) if by_label else (low[..., 0], high[..., 0])
 
     def _spread(self, value: Floats, error: Floats, level: float) -> tuple[Floats, Floats, Floats]:
         width = half_width(error * error, (1 - level) / 2, self._measured.noise)
@@ -197,9 +205,10 @@ class Intervals:
             return self._between(inside, inside, labels, alpha)
         if len(features) == 1:
             return self._one_column(node, features[0], alpha)
-        table = self._table_of(features) if self._cells(features) <= MAX_CELLS else None
-        if table is not None:
-            return self._one_table(node, table, alpha)
+        if self._cells(features) <= MAX_CELLS:
+            tables = self._tables_of(features, by_label=self._target in columns)
+            if tables:
+                return self._one_table(node, tables, alpha)
         if (
             len(features) == 2
             and self._measured.model_error is not None
@@ -285,7 +294,8 @@ class Intervals:
         alone."""
         out: list[list[Node]] = []
         for table in self._measured.tables:
-            within = {*table.columns, self._target}
+            by_label = table.by_label(self._labels)
+            within = {*table.columns, *([self._target] if by_label else [])}
             some = [part for part in parts if columns_of(part) <= within]
             if (
                 len(some) > 1
@@ -304,8 +314,10 @@ class Intervals:
 
     def _unmeasured(self, first: Node, second: Node) -> bool:
         """Whether two parts speak of two columns that were not counted together."""
-        features = sorted((columns_of(first) | columns_of(second)) - {self._target})
-        return len(features) == 2 and self._table_of(features) is None
+        columns = columns_of(first) | columns_of(second)
+        features = sorted(columns - {self._target})
+        by_label = self._target in columns
+        return len(features) == 2 and self.table_of(features, by_label=by_label) is None
 
     def _one_column(self, node: Node, column: int, alpha: float) -> Range:
         inside, touched = self._masks(node, [column])
@@ -318,29 +330,42 @@ class Intervals:
 
         return self._between(inside, touched, answer, alpha)
 
-    def _one_table(self, node: Node, table: MeasuredTable, alpha: float) -> Range:
-        inside, touched = self._masks(node, list(table.columns))
-        shape = table.counts.shape[:-1]
-        cell = np.ravel_multi_index(np.ix_(*table.groups), shape).ravel()
-        wholly = np.ones((math.prod(shape), self._labels), dtype=np.bool_)
-        partly = np.zeros_like(wholly)
-        np.logical_and.at(wholly, cell, inside.reshape(-1, self._labels))
-        np.logical_or.at(partly, cell, touched.reshape(-1, self._labels))
+    def _one_table(self, node: Node, tables: Sequence[MeasuredTable], alpha: float) -> Range:
+        """From that of some tables of the same columns whose groups the condition cuts least, and
+        of these the one with least noise: both follow from what was chosen to be measured."""
+        inside, touched = self._masks(node, list(tables[0].columns))
+
+        def masks(table: MeasuredTable) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+            shape = table.counts.shape
+            cell = np.ravel_multi_index(np.ix_(*table.groups), shape[:-1]).ravel()
+            wholly = np.ones((math.prod(shape[:-1]), shape[-1]), dtype=np.bool_)
+            partly = np.zeros_like(wholly)
+            # without labels, the condition says the same of each
+            np.logical_and.at(wholly, cell, inside.reshape(-1, self._labels)[:, : shape[-1]])
+            np.logical_or.at(partly, cell, touched.reshape(-1, self._labels)[:, : shape[-1]])
+            return wholly.reshape(shape), partly.reshape(shape)
+
+        def cost(one: tuple[MeasuredTable, Any]) -> tuple[int, float]:
+            table, (wholly, partly) = one
+            spot = np.ix_(*table.groups)
+            cut = int(np.count_nonzero((partly & ~wholly)[spot]))
+            return cut, table.variance * float(np.count_nonzero(partly))
+
+        table, (wholly, partly) = min(((one, masks(one)) for one in tables), key=cost)
 
         def answer(mask: NDArray[np.bool_]) -> tuple[float, float]:
-            chosen = mask.reshape(table.counts.shape)
-            return float(table.counts[chosen].sum()), table.variance * float(
-                np.count_nonzero(chosen)
-            )
+            return float(table.counts[mask].sum()), table.variance * float(np.count_nonzero(mask))
 
         return self._between(wholly, partly, answer, alpha)
 
-    def _table_of(self, features: Sequence[int]) -> MeasuredTable | None:
-        """What was counted of some columns together, axes in the order given: the table with least
-        noise, others summed out."""
-        found: MeasuredTable | None = None
+    def _tables_of(self, features: Sequence[int], *, by_label: bool) -> list[MeasuredTable]:
+        """What was counted of some columns together, axes in the order given, other columns summed
+        out, and labels too where they are not asked for."""
+        out = []
         for table in self._measured.tables:
             if not set(features) <= set(table.columns):
+                continue
+            if by_label and not table.by_label(self._labels):
                 continue
             places = [table.columns.index(column) for column in features]
             others = tuple(place for place in range(len(table.columns)) if place not in places)
@@ -349,14 +374,12 @@ class Intervals:
                 [*(kept.index(place) for place in places), len(kept)]
             )
             variance = table.variance * math.prod(table.counts.shape[place] for place in others)
-            if found is None or variance < found.variance:
-                found = MeasuredTable(
-                    tuple(features),
-                    tuple(table.groups[place] for place in places),
-                    counts,
-                    variance,
-                )
-        return found
+            if not by_label:
+                variance *= counts.shape[-1]
+                counts = counts.sum(axis=-1, keepdims=True)
+            groups = tuple(table.groups[place] for place in places)
+            out.append(MeasuredTable(tuple(features), groups, counts, variance))
+        return out
 
     def _masks(
         self, node: Node, features: list[int]
@@ -432,7 +455,9 @@ class Intervals:
         measured = self._measured.columns[column]
         assert measured is not None
         groups = [
-            table.sums_for(column) for table in self._measured.tables if column in table.columns
+            table.sums_for(column)
+            for table in self._measured.tables
+            if column in table.columns and table.by_label(self._labels)
         ]
         return least_squares(measured.counts, measured.variance, groups), groups, measured
 

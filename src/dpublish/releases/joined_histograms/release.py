@@ -80,7 +80,7 @@ class JoinedRelease(ResampledRelease):
         self.measured: Measured = read_measured(domain, facts, _arrays(tables))
         if self.measured.version >= SHAPED:
             pairs = zip(domain.axes, self.measured.columns, strict=True)
-            domain = Domain(tuple(_shaped(axis, column) for axis, column in pairs))
+            domain = Domain(tuple(shaped(axis, column) for axis, column in pairs))
         self.domain: Domain = domain
 
     @cached_property
@@ -382,24 +382,15 @@ class JoinedRelease(ResampledRelease):
             spread = [1] * place + [-1] + [1] * (len(indexes) - place - 1)
             low, high = low + one_low.reshape(spread), np.minimum(high, one_high.reshape(spread))
         low = np.maximum(low, 0.0)
-        labels, counted = self.measured.labels, self.intervals.table_ranges(features, part)
-        if counted is not None and (len(indexes) > len(features) or labels == 1):
+        by_label = len(indexes) > len(features)
+        counted = self.intervals.table_ranges(features, part, by_label=by_label)
+        if counted is not None:
             order = [
                 features.index(index) if index in features else len(features) for index in indexes
             ]
-            tables = [one if len(indexes) > len(features) else one[..., 0] for one in counted]
             low, high = (
-                np.maximum(low, tables[0].transpose(order)),
-                np.minimum(high, tables[1].transpose(order)),
-            )
-        elif counted is not None:
-            # counts of the labels are measured apart: their ranges add up, each at its share of the
-            # level
-            apart = self.intervals.table_ranges(features, 1 - (1 - part) / labels)
-            assert apart is not None
-            low, high = (
-                np.maximum(low, apart[0].sum(axis=-1)),
-                np.minimum(high, apart[1].sum(axis=-1)),
+                np.maximum(low, counted[0].transpose(order)),
+                np.minimum(high, counted[1].transpose(order)),
             )
         elif len(features) == 2 and all(self.intervals.lone_levels(column) for column in features):
             bound = self.intervals.model_error_bound(features[0], features[1], 1 - part)
@@ -483,7 +474,7 @@ def _arrays(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, Ints]]:
     }
 
 
-def _shaped(axis: Axis, column: MeasuredColumn | None) -> Axis:
+def shaped(axis: Axis, column: MeasuredColumn | None) -> Axis:
     """A column with how its rows lie inside its bins, as far as its own counts tell."""
     if column is None or not axis.numeric or axis.exact_values:
         return axis

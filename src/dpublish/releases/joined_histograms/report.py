@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpublish.models.junction_tree.fit import MeasuredTable
 from dpublish.present.report import (
     Paragraph,
     Report,
@@ -59,9 +60,14 @@ def sections(release: JoinedRelease) -> Report:
 
 
 def _structure(release: JoinedRelease) -> Section:
+    target, labels = release.target, release.measured.labels
+
+    def with_target(table: MeasuredTable) -> list[str]:
+        return [target] if target and table.by_label(labels) else []
+
     rows = [
         (
-            ", ".join(names),
+            ", ".join([*names, *with_target(table)]),
             " x ".join(str(size) for size in table.counts.shape[:-1]),
             "first" if not table.round else f"round {table.round}",
             f"± {1.96 * table.variance**0.5:,.0f} rows",

@@ -21,7 +21,8 @@ def measured_again(
     label = np.zeros(size, dtype=np.int64) if measured.target is None else codes[measured.target]
 
     def counted(parts: Sequence[Ints], shape: tuple[int, ...], variance: float) -> np.ndarray:
-        cells = np.ravel_multi_index((*parts, label), shape)
+        # a table that was not counted by label has one place for all of them
+        cells = np.ravel_multi_index((*parts, np.minimum(label, shape[-1] - 1)), shape)
         counts = np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape)
         return counts + noise_like(generator, measured.noise, variance, shape)
 

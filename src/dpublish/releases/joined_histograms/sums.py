@@ -81,12 +81,13 @@ def table_sums(
             noise,
             not groups,
         )
-    table = intervals.table_of(features)
+    by_label = target in places
+    table = intervals.table_of(features, by_label=by_label)
     if table is None:
         return None
 
     def least(amounts: Floats) -> Floats:
-        found = arranged(amounts)
+        found = arranged(amounts) if by_label else amounts[..., None]
         for axis, group_of in enumerate(table.groups):
             size = table.counts.shape[axis]
             shape = (*found.shape[:axis], size, *found.shape[axis + 1 :])
