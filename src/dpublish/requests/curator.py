@@ -14,7 +14,7 @@ from dpublish.requests.base import NOBODY, Caller, Request, requests_of
 
 if TYPE_CHECKING:
     from dpublish.catalogue import Door
-    from dpublish.ledger.base import Status
+    from dpublish.ledger.base import Ledger, Status
     from dpublish.methods.docs import MethodHelp
     from dpublish.privacy.cost import Budget
     from dpublish.releases.base import Release as Opened
@@ -190,35 +190,65 @@ class Released:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release(Request):
+class Paid(Request):
+    """What is paid from a ledger. A `budget` makes the ledger where there is none."""
+
+    ledger: str
+    budget: str | None = None
+    second_budget: bool = False
+    key: str | None = None
+    name: str = "default"
+    again: bool = False
+
+    def allowance(self) -> Budget | None:
+        """What a ledger that does not exist yet is made with."""
+        return allowance_of(self.budget)
+
+    def opened(self, allowance: Budget | None, caller: Caller) -> Ledger:
+        from dpublish.ledger import open_ledger
+
+        return open_ledger(
+            self.ledger,
+            budget=allowance,
+            name=self.name,
+            create=allowance is not None,
+            second_budget=self.second_budget,
+            actor=caller.actor,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaidFile(Paid):
+    """What is paid for and written to a file."""
+
+    out: Path
+    delta: str | None = None
+    budget_delta: str | None = None
+    overwrite: bool = False
+
+    def allowance(self) -> Budget | None:
+        return allowance_of(self.budget, self.budget_delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release(PaidFile):
     """Check the request, debit the ledger, read the rows, add noise, write the release."""
 
     verb = "release"
     data: str
     schema: Path
-    ledger: str
-    out: Path
     epsilon: str | None = None
-    delta: str | None = None
     rho: str | None = None
     method: str = "histogram"
     settings: Mapping[str, str] = field(default_factory=dict)
     database: str | None = None
     spark: str | None = None
-    budget: str | None = None
-    budget_delta: str | None = None
-    second_budget: bool = False
-    key: str | None = None
-    name: str = "default"
     store: Path | None = None
     sign_with: Path | None = None
-    overwrite: bool = False
-    again: bool = False
 
     def run(self, caller: Caller = NOBODY) -> Released:
         from dpublish.curator.gate import Curator
         from dpublish.declare.schema import Schema
-        from dpublish.ledger import open_ledger
         from dpublish.methods.registry import method_from_settings
         from dpublish.outputs import keep_apart
 
@@ -227,7 +257,7 @@ class Release(Request):
         keep_apart(self.out, self.schema, file, self.ledger.removeprefix("sqlite:///"))
         mechanism = method_from_settings(self.method, self.settings)
         source = source_of(self.data, self.database, self.spark)
-        allowance = allowance_of(self.budget, self.budget_delta)
+        allowance = self.allowance()
         amounts = numbers_of(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
         key = None if self.sign_with is None else unlocked(self.sign_with, caller)
         if file is not None:
@@ -236,14 +266,7 @@ class Release(Request):
             remember(file)
         with caller.private() as progress:
             facts = Schema.read(self.schema)
-            with open_ledger(
-                self.ledger,
-                budget=allowance,
-                name=self.name,
-                create=allowance is not None,
-                second_budget=self.second_budget,
-                actor=caller.actor,
-            ) as account:
+            with self.opened(allowance, caller) as account:
                 store = self.store or store_of(self.ledger, account.name)
                 curator = Curator(source, facts, ledger=account, store=store, signing_key=key)
                 made = curator.publish(

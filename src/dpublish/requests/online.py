@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpublish.errors import InputError
 from dpublish.requests.base import NOBODY, Caller, Request, requests_of
-from dpublish.requests.curator import allowance_of, source_of
+from dpublish.requests.curator import Paid, source_of
 
 if TYPE_CHECKING:
     from dpublish.curator.sessions.answers import OnlineAnswer, SessionStatus
@@ -83,46 +83,32 @@ class PlanSession(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenSession(Request):
+class OpenSession(Paid):
     """Pay for a session, count the rows once, and make the folder that `Ask` reads."""
 
     verb = "online open"
     data: str
     session: Path
     schema: Path
-    ledger: str
     epsilon: str | None = None
     method: str = "median-mechanism"
     settings: Mapping[str, str] = field(default_factory=dict)
     database: str | None = None
-    budget: str | None = None
-    second_budget: bool = False
-    key: str | None = None
-    again: bool = False
-    name: str = "default"
 
     def run(self, caller: Caller = NOBODY) -> SessionShown:
         from dpublish.curator.gate import Curator
         from dpublish.declare.schema import Schema
-        from dpublish.ledger import open_ledger
         from dpublish.ledger.state import remember
         from dpublish.methods.registry import method_from_settings
 
         mechanism = method_from_settings(self.method, self.settings, "online")
         source = source_of(self.data, self.database)
-        allowance = allowance_of(self.budget)
+        allowance = self.allowance()
         if self.database is None:
             remember(self.data)
         with caller.private() as progress:
             facts = Schema.read(self.schema)
-            with open_ledger(
-                self.ledger,
-                budget=allowance,
-                name=self.name,
-                create=allowance is not None,
-                second_budget=self.second_budget,
-                actor=caller.actor,
-            ) as account:
+            with self.opened(allowance, caller) as account:
                 curator = Curator(
                     source, facts, ledger=account, store=self.session.absolute().parent
                 )

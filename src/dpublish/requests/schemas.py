@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpublish.errors import InputError, SchemaError, did_you_mean
 from dpublish.requests.base import NOBODY, Caller, Request, plain, requests_of
-from dpublish.requests.curator import source_of
+from dpublish.requests.curator import PaidFile, Release, source_of
 
 if TYPE_CHECKING:
     from dpublish.curator.check import DataCheck
@@ -113,7 +113,7 @@ class Discovered:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Discover(Request):
+class Discover(PaidFile):
     """Find levels, bounds and edges for a part of a budget, and write the schema they make.
 
     The columns to look into say `discover = true` in the start schema. The release that is paid for
@@ -122,28 +122,17 @@ class Discover(Request):
     verb = "schema discover"
     data: str
     schema: Path
-    ledger: str
     epsilon: str
-    out: Path
-    delta: str | None = None
     columns: tuple[str, ...] = ()
     edges: int | None = None
     max_levels: int | None = None
     database: str | None = None
-    budget: str | None = None
-    budget_delta: str | None = None
-    second_budget: bool = False
-    key: str | None = None
-    name: str = "default"
     store: Path | None = None
     release_out: Path | None = None
-    overwrite: bool = False
-    again: bool = False
 
     def run(self, caller: Caller = NOBODY) -> Discovered:
         from dpublish.declare.schema import Schema
         from dpublish.releases.discovery.release import DiscoveryRelease
-        from dpublish.requests.curator import Release
 
         _require_free(self.out, self.overwrite, self.schema)
         _require_outside(self.out, self.data, self.database)

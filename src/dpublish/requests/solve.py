@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpublish.errors import PlanError, PrivateSideError, PublishError
-from dpublish.requests.base import NOBODY, Caller, Request, requests_of
+from dpublish.requests.base import NOBODY, Caller, requests_of
 from dpublish.requests.curator import (
+    PaidFile,
     Released,
-    allowance_of,
     not_signed,
     numbers_of,
     store_of,
@@ -45,7 +45,7 @@ class Solved(Released):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Solve(Request):
+class Solve(PaidFile):
     """Solve a problem whose structure is public and whose rows are private, and publish the
     solution."""
 
@@ -53,46 +53,28 @@ class Solve(Request):
     problem: str
     data: str
     public: str
-    ledger: str
-    out: Path
     epsilon: str
-    delta: str | None = None
     k: int | None = None
     form: str = "plain"
     settings: Mapping[str, str] = field(default_factory=dict)
-    budget: str | None = None
-    budget_delta: str | None = None
-    second_budget: bool = False
-    key: str | None = None
-    name: str = "default"
     title: str | None = None
     population: str | None = None
     sign_with: Path | None = None
-    overwrite: bool = False
-    again: bool = False
 
     def run(self, caller: Caller = NOBODY) -> Solved:
         from dpublish.counting.graphs import open_structure
-        from dpublish.ledger import open_ledger
         from dpublish.optimize import publish, row_names
         from dpublish.outputs import keep_apart
 
         keep_apart(self.out, self.data, self.public, self.ledger.removeprefix("sqlite:///"))
         mechanism, shape = mechanism_of(self.problem, self.public, self.form, self.k, self.settings)
         names = row_names(mechanism)
-        allowance = allowance_of(self.budget, self.budget_delta)
+        allowance = self.allowance()
         signing_key = None if self.sign_with is None else unlocked(self.sign_with, caller)
         failure: PublishError | None = None
         with caller.private() as progress:
             try:
-                with open_ledger(
-                    self.ledger,
-                    budget=allowance,
-                    name=self.name,
-                    create=allowance is not None,
-                    second_budget=self.second_budget,
-                    actor=caller.actor,
-                ) as account:
+                with self.opened(allowance, caller) as account:
                     made = publish(
                         mechanism,
                         open_structure(self.data, shape, names),
