@@ -19,13 +19,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route as Path_
 
 from dpublish.errors import BudgetError, InputError, LedgerUnavailable, PublishError
 from dpublish.owned import owned_folder, replace_owned
 from dpublish.requests.ledger import LedgerStatus
-from dpublish.server import security
+from dpublish.server import security, tables
 from dpublish.server.accounts import Accounts, Actor, Role, office_key
 from dpublish.server.api.opened import OpenReleases
 from dpublish.server.catalogue import Catalogue
@@ -37,7 +37,7 @@ from dpublish.server.pages.templates import Pages
 from dpublish.server.releases import Releases
 from dpublish.server.routes import ROUTES, Route
 from dpublish.server.security import Hide, Rate, TooLarge, form_key_right, from_here
-from dpublish.server.store import Store
+from dpublish.server.store import Row, Store
 
 LOG = logging.getLogger("dpublish.server")
 CACHE_TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n"
@@ -156,6 +156,40 @@ def _secrets_of(config: Config) -> dict[str, str]:
 def office_of(request: Request) -> Office:
     office: Office = request.app.state.office
     return office
+
+
+def known(row: Row | None, what: str) -> Row:
+    """A row that was asked for, or the answer that there is none."""
+    if row is None:
+        raise HTTPException(404, f"There is no such {what}.")
+    return row
+
+
+def dataset_of(request: Request) -> Row:
+    """The data set that a path names."""
+    return known(office_of(request).datasets.get(request.path_params["name"]), "data set")
+
+
+def release_of(request: Request) -> Row:
+    """The release that a path names."""
+    row = office_of(request).store.one(tables.RELEASES, name=request.path_params["name"])
+    return known(row, "release")
+
+
+def desk_of(request: Request) -> Row:
+    """The desk that a path names, if this person may see it; others are not there."""
+    office, name = office_of(request), request.path_params["name"]
+    seen = (one for one in office.desks.of(request.state.actor) if one["name"] == name)
+    return known(next(seen, None), "desk")
+
+
+def file_of_release(request: Request) -> Response:
+    """The file of the release that a path names, whether it is public or not."""
+    row = release_of(request)
+    path = office_of(request).releases.file_of(row["name"])
+    if row["state"] in ("making", "failed") or not path.exists():
+        raise HTTPException(404, "There is no such file.")
+    return FileResponse(path, media_type="application/zip", filename=path.name)
 
 
 def create_app(config: Config, *, jobs: Jobs | None = None) -> Starlette:

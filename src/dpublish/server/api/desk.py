@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from dpublish.requests.base import plain
 from dpublish.server.accounts import Role
 from dpublish.server.api.bodies import BODIES
-from dpublish.server.api.office import dataset_of
-from dpublish.server.app import office_of
-from dpublish.server.store import Row
+from dpublish.server.app import desk_of, known, office_of
 from dpublish.server.tables import PROPOSALS
 
 
@@ -32,7 +29,7 @@ def propose(request: Request) -> Response:
     """Ask for a desk to be opened. The same proposal again is the same proposal."""
     office, actor = office_of(request), request.state.actor
     given = BODIES["api.desk:propose"].read(request.state.json)
-    row = dataset_of(office, given.pop("dataset"))
+    row = known(office.datasets.get(given.pop("dataset")), "data set")
     desk = given.pop("desk")
     content = {
         "title": "",
@@ -52,7 +49,7 @@ def propose(request: Request) -> Response:
 
 def desk(request: Request) -> Response:
     """What a desk promises, how many hard answers are left, and what the caller may still ask."""
-    office, row = office_of(request), _seen(request)
+    office, row = office_of(request), desk_of(request)
     office.desks.settle()
     found = office.desks.status(row["name"], request.state.actor)
     if request.state.actor.may({Role.curator, Role.auditor}):
@@ -65,7 +62,7 @@ def desk(request: Request) -> Response:
 
 def admit(request: Request) -> Response:
     """Give somebody a seat, or change how many questions it has."""
-    office, row = office_of(request), _seen(request)
+    office, row = office_of(request), desk_of(request)
     given = BODIES["api.desk:admit"].read(request.state.json)
     office.desks.admit(row["name"], given["person"], given["allowed"], by=request.state.actor)
     return JSONResponse({"desk": row["name"], **given})
@@ -73,7 +70,7 @@ def admit(request: Request) -> Response:
 
 def ask(request: Request) -> Response:
     """One question. It is counted, answered and on disk before this returns."""
-    office, row = office_of(request), _seen(request)
+    office, row = office_of(request), desk_of(request)
     given = BODIES["api.desk:ask"].read(request.state.json)
     answer: dict[str, Any] = office.desks.ask(
         row["name"], given["query"], given["key"], by=request.state.actor
@@ -83,14 +80,6 @@ def ask(request: Request) -> Response:
 
 def close(request: Request) -> Response:
     """End a desk for good: its exact counts are deleted, its answers stay."""
-    office, row = office_of(request), _seen(request)
+    office, row = office_of(request), desk_of(request)
     office.desks.close(row["name"], by=request.state.actor)
     return JSONResponse({"desk": row["name"], "state": "closed"})
-
-
-def _seen(request: Request) -> Row:
-    office, name = office_of(request), request.path_params["name"]
-    found = next((one for one in office.desks.of(request.state.actor) if one["name"] == name), None)
-    if found is None:
-        raise HTTPException(404, "There is no such desk.")
-    return found

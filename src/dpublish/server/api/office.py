@@ -6,9 +6,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 
 from dpublish.errors import InputError
 from dpublish.requests.audit import Audit
@@ -18,7 +17,7 @@ from dpublish.requests.ledger import History, LedgerStatus
 from dpublish.requests.plans import Compare, Plan, Rehearse
 from dpublish.requests.schemas import CheckData
 from dpublish.server.api.bodies import BODIES
-from dpublish.server.app import Office, office_of
+from dpublish.server.app import Office, dataset_of, file_of_release, known, office_of, release_of
 from dpublish.server.pages.audit import ledger_checks, verdicts
 from dpublish.server.pages.curator import without_quotes
 from dpublish.server.pages.office import opened_budget
@@ -41,7 +40,7 @@ def datasets(request: Request) -> Response:
 
 def dataset(request: Request) -> Response:
     """One data set: where its rows are, which budget pays, the digest of its schema."""
-    return JSONResponse(_dataset(_of(request)))
+    return JSONResponse(_dataset(dataset_of(request)))
 
 
 def add_dataset(request: Request) -> Response:
@@ -56,19 +55,19 @@ def add_dataset(request: Request) -> Response:
 
 def schema(request: Request) -> Response:
     """The schema in force, as TOML."""
-    office, row = office_of(request), _of(request)
+    office, row = office_of(request), dataset_of(request)
     found = {"dataset": row["name"], "digest": row["digest"]}
     return JSONResponse({**found, "toml": office.datasets.schema_text(row)})
 
 
 def put_schema(request: Request) -> Response:
     """Check a schema, and let releases rest on it if nothing is wrong with it."""
-    office, row = office_of(request), _of(request)
+    office, row = office_of(request), dataset_of(request)
     given = BODIES["api.office:put_schema"].read(request.state.json)
     problems = office.datasets.put_in_force(row["name"], given["toml"], by=request.state.actor.name)
     if problems:
         raise InputError(" ".join(problems[:20]))
-    return JSONResponse(_dataset(_of(request)))
+    return JSONResponse(_dataset(dataset_of(request)))
 
 
 # -- before anything is paid
@@ -95,7 +94,7 @@ def compare(request: Request) -> Response:
 
 def check(request: Request) -> Response:
     """A job that looks at all rows, for the curator's eyes alone."""
-    office, row = office_of(request), _of(request)
+    office, row = office_of(request), dataset_of(request)
     given = BODIES["api.office:check"].read(request.state.json)
     data, database = office.datasets.source(row)
     path = office.datasets.schema_path(row)
@@ -120,7 +119,8 @@ def propose(request: Request) -> Response:
     """Ask for a release. The same proposal again is the same proposal: it is made once."""
     office, actor = office_of(request), request.state.actor
     given = BODIES["api.office:propose"].read(request.state.json)
-    row, release = dataset_of(office, given.pop("dataset")), given.pop("release")
+    row = known(office.datasets.get(given.pop("dataset")), "data set")
+    release = given.pop("release")
     empty: dict[str, Any] = {
         "method": "histogram",
         "settings": {},
@@ -206,39 +206,35 @@ def releases(request: Request) -> Response:
 def release(request: Request) -> Response:
     """One release: where it is on its way, and the public facts of its manifest."""
     office_of(request).releases.settle()
-    return JSONResponse(_release(_released(request)))
+    return JSONResponse(_release(release_of(request)))
 
 
 def release_file(request: Request) -> Response:
     """The release file itself."""
-    office, row = office_of(request), _released(request)
-    path = office.releases.file_of(row["name"])
-    if row["state"] in ("making", "failed") or not path.exists():
-        raise HTTPException(404, "There is no such file.")
-    return FileResponse(path, media_type="application/zip", filename=path.name)
+    return file_of_release(request)
 
 
 def publish(request: Request) -> Response:
     """Put a release into the public catalogue. It is post-processing: nothing is paid."""
-    office, row = office_of(request), _released(request)
+    office, row = office_of(request), release_of(request)
     if row["state"] not in ("publishing", "published"):
         office.releases.publish(row["name"], by=request.state.actor)
-    return JSONResponse(_release(_released(request)))
+    return JSONResponse(_release(release_of(request)))
 
 
 def withdraw(request: Request) -> Response:
     """Take a release off the catalogue. What it cost stays spent, and its page says so."""
-    office, row = office_of(request), _released(request)
+    office, row = office_of(request), release_of(request)
     given = {"reason": "", **BODIES["api.office:withdraw"].read(request.state.json)}
     office.releases.withdraw(row["name"], by=request.state.actor, **given)
-    return JSONResponse(_release(_released(request)))
+    return JSONResponse(_release(release_of(request)))
 
 
 def run_again(request: Request) -> Response:
     """Go on with a release that failed, under the same key: what was paid is not paid again."""
-    office, row = office_of(request), _released(request)
+    office, row = office_of(request), release_of(request)
     office.releases.run_again(row["name"], by=request.state.actor)
-    return JSONResponse(_release(_released(request)))
+    return JSONResponse(_release(release_of(request)))
 
 
 # -- budgets, and the auditor's view
@@ -313,17 +309,6 @@ def metrics(request: Request) -> Response:
 # -- shared
 
 
-def dataset_of(office: Office, name: str) -> Row:
-    row = office.datasets.get(name)
-    if row is None:
-        raise HTTPException(404, "There is no such data set.")
-    return row
-
-
-def _of(request: Request) -> Row:
-    return dataset_of(office_of(request), request.path_params["name"])
-
-
 def _dataset(row: Row) -> dict[str, Any]:
     keys = ("name", "title", "place", "item", "population", "digest", "created", "creator")
     return {key: row[key] for key in keys}
@@ -334,7 +319,7 @@ def _with_schema(request: Request, handler: str) -> dict[str, Any]:
     given = BODIES[handler].read(request.state.json)
     if "settings" in given:
         given["settings"] = office.releases.settings_of(given["settings"])
-    return {**given, "schema": office.datasets.schema_path(_of(request))}
+    return {**given, "schema": office.datasets.schema_path(dataset_of(request))}
 
 
 def _begun(request: Request, asked: Asked, verb: str) -> Response:
@@ -346,9 +331,7 @@ def _begun(request: Request, asked: Asked, verb: str) -> Response:
 
 def _proposed(request: Request) -> Row:
     row = office_of(request).store.one(PROPOSALS, id=request.path_params["proposal"])
-    if row is None:
-        raise HTTPException(404, "There is no such proposal.")
-    return row
+    return known(row, "proposal")
 
 
 def _proposal(row: Row) -> dict[str, Any]:
@@ -361,20 +344,12 @@ def _proposal(row: Row) -> dict[str, Any]:
 
 def _job_id(request: Request) -> str:
     one = str(request.path_params["job"])
-    if office_of(request).store.one(JOBS, id=one) is None:
-        raise HTTPException(404, "There is no such job.")
+    known(office_of(request).store.one(JOBS, id=one), "job")
     return one
 
 
 def _job(office: Office, one: str) -> Any:
     return office.hide.tree(plain(vars(office.jobs.status(one))))
-
-
-def _released(request: Request) -> Row:
-    row = office_of(request).store.one(RELEASES, name=request.path_params["name"])
-    if row is None:
-        raise HTTPException(404, "There is no such release.")
-    return row
 
 
 def _release(row: Row) -> dict[str, Any]:
@@ -386,9 +361,7 @@ def _release(row: Row) -> dict[str, Any]:
 
 
 def _budget(office: Office, name: str) -> dict[str, Any]:
-    row = office.store.one(BUDGETS, name=name)
-    if row is None:
-        raise HTTPException(404, "There is no such budget.")
+    row = known(office.store.one(BUDGETS, name=name), "budget")
     status = plain(LedgerStatus(url=office.config.ledger_url, name=name).run().to_json())
     return {"name": name, "title": row["title"], "status": office.hide.tree(status)}
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from starlette.datastructures import UploadFile
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -18,7 +17,7 @@ from dpublish.errors import InputError
 from dpublish.owned import owned_folder, replace_owned
 from dpublish.requests.ledger import LedgerStatus
 from dpublish.requests.schemas import TEMPLATES, CheckData, Draft, FromCodebook, NewSchema
-from dpublish.server.app import Office, office_of
+from dpublish.server.app import Office, dataset_of, office_of
 from dpublish.server.datasets import ENDINGS, UPLOADS
 from dpublish.server.pages import schema_form
 from dpublish.server.store import Row
@@ -84,7 +83,7 @@ async def upload(request: Request) -> Response:
 
 
 def dataset(request: Request) -> Response:
-    office, row = office_of(request), _dataset(request)
+    office, row = office_of(request), dataset_of(request)
     schema = None
     if row["digest"] is not None:
         schema, _ = office.datasets.examine(row["name"], office.datasets.schema_text(row) or "")
@@ -106,7 +105,7 @@ def _budget(office: Office, name: str) -> Mapping[str, Any] | None:
 
 
 def remove_dataset(request: Request) -> Response:
-    office, row = office_of(request), _dataset(request)
+    office, row = office_of(request), dataset_of(request)
     office.datasets.remove(row["name"], by=request.state.actor.name)
     return _to("/datasets")
 
@@ -115,7 +114,7 @@ def remove_dataset(request: Request) -> Response:
 
 
 def schema(request: Request) -> Response:
-    return _editor(request, _dataset(request))
+    return _editor(request, dataset_of(request))
 
 
 def _editor(
@@ -146,7 +145,7 @@ def _editor(
 
 async def start_schema(request: Request) -> Response:
     """A first text: from a template, a code book, a finished file, or drafted from the rows."""
-    office, row, form = office_of(request), _dataset(request), request.state.form
+    office, row, form = office_of(request), dataset_of(request), request.state.form
     how = str(form.get("how", ""))
     name = row["name"]
     if how == "template":
@@ -193,7 +192,7 @@ def _from_codebook(office: Office, name: str, given: str, content: bytes) -> str
 
 def use_draft(request: Request) -> Response:
     """Take what was drafted from the rows into the editor; it cannot be released as it is."""
-    office, row = office_of(request), _dataset(request)
+    office, row = office_of(request), dataset_of(request)
     path = office.datasets.folder(row["name"]) / "drafted.toml"
     if not path.exists():
         raise InputError("There is no draft.")
@@ -204,7 +203,7 @@ def use_draft(request: Request) -> Response:
 
 def save_schema(request: Request) -> Response:
     """Keep what was written; put it in force when that is asked for and nothing is wrong."""
-    office, row, form = office_of(request), _dataset(request), request.state.form
+    office, row, form = office_of(request), dataset_of(request), request.state.form
     text = str(form.get("text", "")).replace("\r\n", "\n")
     if form.get("mode") == "form":
         text = schema_form.write(text, form)
@@ -224,7 +223,7 @@ def save_schema(request: Request) -> Response:
 
 
 def check(request: Request) -> Response:
-    office, row = office_of(request), _dataset(request)
+    office, row = office_of(request), dataset_of(request)
     data, database = office.datasets.source(row)
     asked = CheckData(data=data, database=database, schema=office.datasets.schema_path(row))
     job = office.jobs.submit(
@@ -285,13 +284,6 @@ def without_quotes(found: dict[str, Any], columns: list[str]) -> dict[str, Any]:
             for one in found["columns"]
         ],
     }
-
-
-def _dataset(request: Request) -> Row:
-    row = office_of(request).datasets.get(request.path_params["name"])
-    if row is None:
-        raise HTTPException(404, "There is no such data set.")
-    return row
 
 
 def _to(path: str) -> Response:

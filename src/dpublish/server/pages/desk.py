@@ -6,17 +6,15 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from dpublish.errors import InputError, PublishError
 from dpublish.requests.curator import MethodList, Methods
 from dpublish.requests.online import PlanSession
-from dpublish.server.accounts import Actor, Role
-from dpublish.server.app import Office, office_of
+from dpublish.server.accounts import Role
+from dpublish.server.app import dataset_of, desk_of, known, office_of
 from dpublish.server.pages.planning import settings_text
-from dpublish.server.store import Row
 from dpublish.server.tables import DESKS
 
 
@@ -43,7 +41,7 @@ def _page(
 ) -> Response:
     office, actor = office_of(request), request.state.actor
     office.desks.settle()
-    row = _desk(office, actor, request.path_params["name"])
+    row = desk_of(request)
     return office.pages.show(
         "desk/desk.html",
         actor,
@@ -58,18 +56,10 @@ def _page(
     )
 
 
-def _desk(office: Office, actor: Actor, name: str) -> Row:
-    """A desk that this person may see; others are not there."""
-    found = next((one for one in office.desks.of(actor) if one["name"] == name), None)
-    if found is None:
-        raise HTTPException(404, "There is no such desk.")
-    return found
-
-
 def ask(request: Request) -> Response:
     """The form carries a key: sent twice, it is one question and one answer."""
     office, actor, form = office_of(request), request.state.actor, request.state.form
-    row = _desk(office, actor, request.path_params["name"])
+    row = desk_of(request)
     query = str(form.get("query", "")).strip()
     try:
         given = office.desks.ask(row["name"], query, str(form.get("key", "")), by=actor)
@@ -91,8 +81,7 @@ def give_seat(request: Request) -> Response:
 
 def close(request: Request) -> Response:
     office, name = office_of(request), request.path_params["name"]
-    if office.store.one(DESKS, name=name) is None:
-        raise HTTPException(404, "There is no such desk.")
+    known(office.store.one(DESKS, name=name), "desk")
     office.desks.close(name, by=request.state.actor)
     return RedirectResponse(f"/desk/{name}", status_code=303)
 
@@ -113,7 +102,7 @@ def _plan_page(
     status: int = 200,
 ) -> Response:
     office = office_of(request)
-    row = _dataset(request)
+    row = dataset_of(request)
     office.datasets.schema_path(row)  # refuses where no schema is in force
     found = Methods().run()
     assert isinstance(found, MethodList)
@@ -132,7 +121,7 @@ def _plan_page(
 
 def plan(request: Request) -> Response:
     """Show what a desk would promise, or propose it."""
-    office, row = office_of(request), _dataset(request)
+    office, row = office_of(request), dataset_of(request)
     given = {
         key: str(value).strip() for key, value in request.state.form.items() if key != "form_key"
     }
@@ -155,10 +144,3 @@ def plan(request: Request) -> Response:
     except PublishError as error:
         return _plan_page(request, asked=given, problem=office.hide(str(error)), status=400)
     return RedirectResponse(f"/proposals/{one}", status_code=303)
-
-
-def _dataset(request: Request) -> Row:
-    row = office_of(request).datasets.get(request.path_params["name"])
-    if row is None:
-        raise HTTPException(404, "There is no such data set.")
-    return row

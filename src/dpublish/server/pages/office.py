@@ -12,19 +12,19 @@ from typing import Any
 from sqlalchemy import insert
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from dpublish.errors import InputError, PublishError
 from dpublish.requests.analyst import Page, Report
 from dpublish.requests.base import Caller
 from dpublish.requests.ledger import History, LedgerStatus, OpenLedger, actor_of
 from dpublish.server.accounts import Actor, Role, read_roles
-from dpublish.server.app import Office, office_of
+from dpublish.server.app import Office, file_of_release, known, office_of, release_of
 from dpublish.server.catalogue import cost_words, policy_of
 from dpublish.server.datasets import named, titled
 from dpublish.server.pages.templates import part_spent
 from dpublish.server.store import Row, now, record
-from dpublish.server.tables import ACCOUNTS, BUDGETS, PROPOSALS, RELEASES
+from dpublish.server.tables import ACCOUNTS, BUDGETS, PROPOSALS
 
 
 class Named(Caller):
@@ -59,7 +59,7 @@ def _cost(row: Mapping[str, Any]) -> str:
 def release(request: Request) -> Response:
     office = office_of(request)
     office.releases.settle()
-    row = _release(request)
+    row = release_of(request)
     facts = json.loads(row["facts"] or "{}")
     proposals = office.store.rows(PROPOSALS, release=row["name"], state="approved")
     error = (
@@ -79,16 +79,12 @@ def release(request: Request) -> Response:
 
 def release_download(request: Request) -> Response:
     """The release file, for the office, before it is public."""
-    office, row = office_of(request), _release(request)
-    path = office.releases.file_of(row["name"])
-    if row["state"] in ("making", "failed") or not path.exists():
-        raise HTTPException(404, "There is no such file.")
-    return FileResponse(path, media_type="application/zip", filename=path.name)
+    return file_of_release(request)
 
 
 def release_look(request: Request) -> Response:
     """Its report or page as the public would see it, for the office."""
-    office, row = office_of(request), _release(request)
+    office, row = office_of(request), release_of(request)
     what, release = request.path_params["what"], office.releases.file_of(row["name"])
     if what not in ("report", "page") or row["state"] in ("making", "failed"):
         raise HTTPException(404, "There is no such page.")
@@ -101,33 +97,26 @@ def release_look(request: Request) -> Response:
 
 
 def publish(request: Request) -> Response:
-    job = office_of(request).releases.publish(_release(request)["name"], by=request.state.actor)
+    job = office_of(request).releases.publish(release_of(request)["name"], by=request.state.actor)
     return _to(f"/jobs/{job}")
 
 
 def withdraw(request: Request) -> Response:
-    name = _release(request)["name"]
+    name = release_of(request)["name"]
     reason = str(request.state.form.get("reason", ""))
     office_of(request).releases.withdraw(name, reason=reason, by=request.state.actor)
     return _to(f"/office/releases/{name}")
 
 
 def sign(request: Request) -> Response:
-    name = _release(request)["name"]
+    name = release_of(request)["name"]
     office_of(request).releases.sign(name, by=request.state.actor)
     return _to(f"/office/releases/{name}")
 
 
 def run_again(request: Request) -> Response:
-    job = office_of(request).releases.run_again(_release(request)["name"], by=request.state.actor)
+    job = office_of(request).releases.run_again(release_of(request)["name"], by=request.state.actor)
     return _to(f"/jobs/{job}")
-
-
-def _release(request: Request) -> Row:
-    row = office_of(request).store.one(RELEASES, name=request.path_params["name"])
-    if row is None:
-        raise HTTPException(404, "There is no such release.")
-    return row
 
 
 # -- budgets
@@ -179,9 +168,7 @@ def opened_budget(office: Office, given: Mapping[str, Any], actor: Actor) -> str
 
 def budget(request: Request) -> Response:
     office = office_of(request)
-    row = office.store.one(BUDGETS, name=request.path_params["name"])
-    if row is None:
-        raise HTTPException(404, "There is no such budget.")
+    row = known(office.store.one(BUDGETS, name=request.path_params["name"]), "budget")
     found = _budget(office, row)
     entries: list[Mapping[str, Any]] = []
     if found["status"] is not None:
@@ -240,9 +227,7 @@ def add_person(request: Request) -> Response:
 
 def change_person(request: Request) -> Response:
     office, form, actor = office_of(request), request.state.form, request.state.actor
-    account = office.store.one(ACCOUNTS, id=request.path_params["account"])
-    if account is None:
-        raise HTTPException(404, "There is no such account.")
+    account = known(office.store.one(ACCOUNTS, id=request.path_params["account"]), "account")
     then = str(form.get("then", "roles"))
     if then == "link":
         secret = office.accounts.new_link(account["id"], by=actor.name, hours=72)

@@ -17,7 +17,7 @@ from dpublish.errors import InputError, PublishError
 from dpublish.requests.curator import MethodList, Methods
 from dpublish.requests.ledger import LedgerStatus
 from dpublish.requests.plans import Compare, Plan, Rehearse
-from dpublish.server.app import Office, office_of
+from dpublish.server.app import Office, dataset_of, known, office_of
 from dpublish.server.catalogue import cost_words
 from dpublish.server.desk.desks import ONLINE
 from dpublish.server.jobs import JobStatus
@@ -49,7 +49,7 @@ def _plan_page(
     problem: str | None = None,
     status: int = 200,
 ) -> Response:
-    office, row = office_of(request), _dataset(request)
+    office, row = office_of(request), dataset_of(request)
     schema, problems = office.datasets.examine(row["name"], office.datasets.schema_text(row) or "")
     if schema is None:
         raise InputError("Put a schema in force first. " + " ".join(problems[:1]))
@@ -109,7 +109,7 @@ def _asked(form: Any) -> dict[str, Any]:
 
 def plan(request: Request) -> Response:
     """Show a plan, rehearse it, or propose it: one form, three buttons."""
-    office, row, form = office_of(request), _dataset(request), request.state.form
+    office, row, form = office_of(request), dataset_of(request), request.state.form
     given = _asked(form)
     then = given.get("then", "plan")
     try:
@@ -219,9 +219,7 @@ def _shown(row: Row) -> dict[str, Any]:
 
 def proposal(request: Request) -> Response:
     office, actor = office_of(request), request.state.actor
-    row = office.store.one(PROPOSALS, id=request.path_params["one"])
-    if row is None:
-        raise HTTPException(404, "There is no such proposal.")
+    row = known(office.store.one(PROPOSALS, id=request.path_params["one"]), "proposal")
     shown = _shown(row)
     plans: Sequence[Mapping[str, Any]] = ()
     problem = budget = after = None
@@ -364,10 +362,3 @@ def cancel(request: Request) -> Response:
     one = request.path_params["job"]
     office.jobs.cancel(one, actor=actor.name)
     return RedirectResponse(f"/jobs/{one}", status_code=303)
-
-
-def _dataset(request: Request) -> Row:
-    row = office_of(request).datasets.get(request.path_params["name"])
-    if row is None:
-        raise HTTPException(404, "There is no such data set.")
-    return row
