@@ -7,11 +7,14 @@ of its own, children included (for Spark: of the Java process and its Python wor
 
     encode      reads and encodes all columns, and counts nothing: the floor of every method
     histogram   counts of the cells of four columns
-    tables      the tables of all 105 pairs with the target, in one pass
+    tables      the tables of all 91 pairs of the other columns with the target, in one pass
     joined      the whole release by joined histograms
-    start       (Spark) a session that does nothing
-    group-by    (Spark) its own count of the same four columns: the floor of what Spark does
-    group-pairs (Spark, asked for with --only) its own count of all the pairs, by grouping sets
+    group-by    (Spark) its own `groupBy` of the same four columns: the floor of what Spark does
+    group-pairs (Spark) its own count of the same 91 tables in one pass (`groupingSets`), up to 1e6
+                rows unless it is asked for with --only: it writes every row 91 times
+
+At the end stand nanoseconds of CPU a row, less the CPU of the same task over a thousand rows, and
+how many times the floors ours takes.
 
 `--copies 100` counts a folder in which the file stands a hundred times, for more rows than the disk
 holds: every copy is read, decoded and counted. `--only encode joined` leaves the others out.
@@ -33,7 +36,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from joined import write_schema
 from make_table import write_table
 
-FOUR = [0, 2, 7, 10]
+SMALLEST = 1_000  # rows of the table whose cost is taken off: starting, and compiling
+MOST_GROUPED = 1_000_000
+CLUSTER = "local[2]"
 
 SCRIPT = """
 import sys, itertools, time, os
@@ -71,8 +76,6 @@ elif task == "group-by":
 elif task == "group-pairs":
     sets = [[names[place] for place in table] for table in pairs]
     source.frame.groupingSets(sets, *names).count().toArrow()
-elif task == "start":
-    source.frame.sparkSession.range(1).count()
 print(time.perf_counter() - started)
 """
 
@@ -114,6 +117,37 @@ def timed(command: list[str]) -> dict[str, float]:
     }
 
 
+def per_row(runs: list[dict[str, Any]], smallest: int) -> list[dict[str, Any]]:
+    """Nanoseconds of CPU a row of each task, and how many times its floor that is."""
+    base = {(run["engine"], run["task"]): run["cpu"] for run in runs if run["rows"] == smallest}
+    cost = {
+        (run["rows"], run["engine"], run["task"]): 1e9
+        * (run["cpu"] - base[run["engine"], run["task"]])
+        / run["rows"]
+        for run in runs
+        if run["rows"] != smallest
+    }
+    floors = {
+        ("local", "joined"): ["encode"],
+        (CLUSTER, "histogram"): ["group-by"],
+        (CLUSTER, "tables"): ["group-by", "group-pairs"],
+    }
+    return [
+        {
+            "rows": rows,
+            "engine": engine,
+            "task": task,
+            "ns": round(found),
+            **{
+                f"times {floor}": round(found / cost[rows, engine, floor], 2)
+                for floor in floors.get((engine, task), [])
+                if cost.get((rows, engine, floor), 0) > 0
+            },
+        }
+        for (rows, engine, task), found in cost.items()
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000])
@@ -129,10 +163,9 @@ def main() -> None:
         schema = folder / "schema.toml"
         tasks = [("local", task) for task in ("encode", "histogram", "tables")]
         if given.spark:
-            tasks += [("local[2]", t) for t in ("start", "group-by", "histogram", "tables")]
-            tasks += [("local[2]", "group-pairs")] if "group-pairs" in given.only else []
+            tasks += [(CLUSTER, t) for t in ("group-by", "histogram", "tables", "group-pairs")]
         tasks = [one for one in tasks if not given.only or one[1] in given.only]
-        for made in [1_000, *given.rows]:  # the first leaves compiled code in the cache
+        for made in [SMALLEST, *given.rows]:
             table = folder / f"{made}"
             table.mkdir()
             file = table / "0.parquet"
@@ -141,7 +174,11 @@ def main() -> None:
                 os.link(file, table / f"{copy}.parquet")
             rows = made * given.copies
             for url, task in tasks:
+                if task == "group-pairs" and rows > MOST_GROUPED and task not in given.only:
+                    continue
                 command = [sys.executable, "-c", SCRIPT, task, str(table), str(schema), url]
+                if made == SMALLEST and url == "local":
+                    timed(command)  # leaves compiled code in the cache
                 measured = {"rows": rows, "engine": url, "task": task, **timed(command)}
                 report["runs"].append(measured)
                 print(measured, flush=True)
@@ -158,6 +195,9 @@ def main() -> None:
             measured = {"rows": rows, "engine": "local", "task": "joined", **timed(command)}
             report["runs"].append(measured)
             print(measured, flush=True)
+    report["per_row"] = per_row(report["runs"], SMALLEST * given.copies)
+    for line in report["per_row"]:
+        print(line)
     if given.json:
         given.json.parent.mkdir(parents=True, exist_ok=True)
         given.json.write_text(json.dumps(report, indent=2) + "\n")

@@ -9,6 +9,7 @@ a release read those.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from dpublish.errors import InputError
 from dpublish.quiet import no_logs, quiet_native_code
 from dpublish.sources.arrow import ArrowSource, ArrowTable, _kind
 from dpublish.sources.sources import Source
+from dpublish.sources.texts import LONGEST_TEXT, UNREADABLE
 from dpublish.sources.units import spelled_units, unit_values
 
 PREFIX = "spark:"
@@ -39,7 +41,20 @@ _OURS = {
 
 _BATCH_ROWS, _BATCH_BYTES = 1 << 16, 1 << 23  # what a worker looks at in one go, about
 _LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-_FORMATS = (".parquet", ".orc", ".json", ".csv", ".avro")
+_FORMATS = (".parquet", ".orc", ".avro")
+_TEXT_FILES = re.compile(r"\.(csv|tsv|json|jsonl|ndjson|txt|xml)(\.[a-z0-9]+)?/?$", re.IGNORECASE)
+_NO_TEXT_FILES = (
+    "Spark's readers of text files look at all rows to find columns and types, and one odd line "
+    "can end them in the middle of a release. Give the path without 'spark:', so that it is read "
+    "here, or write the rows to Parquet, with types that you declare. Nothing was spent."
+)
+
+_TEXTS = ("string",)
+_SHORT_TEXT = (
+    f"CASE WHEN octet_length({{cell}}) > {LONGEST_TEXT} THEN '{UNREADABLE}' ELSE {{cell}} END "
+    "AS {cell}"
+)
+"""What a text of any length is to a reader, before it is moved: Spark moves gigabytes, or fails."""
 
 Batches = Iterator[Any]
 Part = Callable[[Batches], Batches]
@@ -94,7 +109,13 @@ class SparkTable(Source):
     def chosen(self, names: Sequence[str]) -> Any:
         """The frame with these columns only, called c0, c1, ...: names may hold dots."""
         quoted = [self.frame["`" + name.replace("`", "``") + "`"] for name in names]
-        return self.frame.select([c.alias(f"c{place}") for place, c in enumerate(quoted)])
+        chosen = self.frame.select([c.alias(f"c{place}") for place, c in enumerate(quoted)])
+        stored = self.stored(names)
+        cells = [
+            _SHORT_TEXT.format(cell=f"c{place}") if stored[name] in _TEXTS else f"c{place}"
+            for place, name in enumerate(names)
+        ]
+        return chosen.selectExpr(cells)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         """Rows on this machine, which no release asks for."""
@@ -136,16 +157,38 @@ class SparkTable(Source):
         return int(units.distinct().count())
 
     def shown(self) -> tuple[str, ...]:
-        """What this session shows or writes down by itself: it is left as it is."""
+        """What this session shows or writes down by itself (it is left as it is), and what Spark
+        cannot be held to."""
+        told = []
+        files = self._paths()
+        if not files:
+            told.append(
+                "Spark names no files of this table, so that a change between two passes is not "
+                "seen: let its rows stand still, or fix a version."
+            )
+        elif any(_TEXT_FILES.search(file) for file in files):
+            told.append(
+                "Spark reads this table from text files. One odd line can end such a reader after "
+                "the payment, and unless you declared types, rows decided them: write the rows to "
+                "Parquet first."
+            )
         settings = {
             "spark.ui.enabled": ("web page", "true"),
             "spark.eventLog.enabled": ("event log", "false"),
         }
-        return tuple(
+        return *told, *(
             f"Spark's {what} is on ({name}): whoever sees it sees how many rows were read."
             for name, (what, usual) in settings.items()
             if str(self.frame.sparkSession.conf.get(name, usual)).lower() == "true"
         )
+
+    def _paths(self) -> list[str]:
+        """The files that the frame reads; none of them is opened."""
+        try:
+            with quiet_native_code(), no_logs():
+                return sorted(self.frame.inputFiles())
+        except Exception:  # a store that says nothing of its files
+            return []
 
     def _try_workers(self) -> None:
         try:
@@ -167,6 +210,8 @@ def open_spark(source: SparkSource) -> SparkTable:
     """Start or join a session, and find the table; reads no row."""
     if not source.table.strip():
         raise InputError("Name a table or a path after 'spark:', such as spark:sales.")
+    if _TEXT_FILES.search(source.table.strip()):
+        raise InputError(_NO_TEXT_FILES)
     session = _session(source.url)
     try:
         return SparkTable(_pinned(session, source.table.strip()))
@@ -211,8 +256,6 @@ def _pinned(session: Any, table: str) -> Any:
     else:
         kind = (ending or ".parquet").removeprefix(".")
         reader = session.read.format(kind).option("basePath", _base(table))
-        if kind == "csv":
-            reader = reader.option("header", "true").option("inferSchema", "false")
         frame = reader.load(table)
         files = frame.inputFiles()
         frame = reader.schema(frame.schema).load(files) if files else frame
