@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,15 @@ _ROW, _TOP, _LEFT, _WIDTH, _RIGHT = 22, 6, 176, 800, 166
 _MAP_WIDTH, _MAP_HEIGHT, _MAP_MARGIN = 760, 420, 30
 _SPAN_WIDTH, _SPAN_HEIGHT, _SPAN_FOOT, _SPAN_LEFT, _SPAN_HEAD = 800, 220, 34, 40, 16
 _LABEL_LENGTH, _SHORT_LABEL, _LETTER = 40, 26, 6.6
+LOG = "logarithmic axis: each step is ten times the one before"
+DECADES = 1_000.0
+"""The largest of some numbers over the middle one from which an axis is logarithmic."""
+
+
+def spans_decades(numbers: np.ndarray) -> bool:
+    """Whether numbers differ so much that the small ones cannot be seen beside the large ones."""
+    seen = numbers[np.isfinite(numbers) & (numbers >= 1.0)]
+    return seen.size > 2 and float(seen.max()) >= DECADES * float(np.median(seen))
 
 
 @dataclass(frozen=True)
@@ -43,19 +53,24 @@ def bar_chart(bars: Sequence[Bar], title: str) -> str:
         )
         or 1.0
     )
-    step = _step(longest)
+    bent = spans_decades(np.array([bar.drawn()[0] for bar in bars]))
     left = _LEFT + _LETTER * max(
         0, max((len(_shown(bar)) for bar in bars), default=0) - _SHORT_LABEL
     )
     room = _WIDTH - left - _RIGHT
-    scale = room / max(longest, step)
+
+    def along(number: float) -> float:
+        """Where a number is drawn: on a logarithmic axis 0 has the place of a row's tenth."""
+        if bent:
+            return left + room * (math.log10(max(number, 0.1)) + 1) / (math.log10(longest) + 1)
+        return left + room * number / max(longest, _step(longest))
+
     parts = [
         f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{safe_text(title)}" '
         f'class="chart">',
     ]
-    mark = 0.0
-    while mark <= longest * 1.0001:
-        x = left + mark * scale
+    for mark in _marks(longest, bent=bent):
+        x = along(mark)
         parts.append(
             f'<line class="grid" x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{height - 20}"/>'
         )
@@ -63,22 +78,31 @@ def bar_chart(bars: Sequence[Bar], title: str) -> str:
             f'<text class="tick" x="{x:.1f}" y="{height - 6}" '
             f'text-anchor="middle">{_figure(mark)}</text>'
         )
-        mark += step
     for place, bar in enumerate(bars):
-        parts += _bar(bar, left, _TOP + place * _ROW, scale, left + room)
-    return "".join([*parts, "</svg>"])
+        parts += _bar(bar, left, _TOP + place * _ROW, along, left + room)
+    said = f'<p class="soft">{LOG.capitalize()}.</p>' if bent else ""
+    return "".join([said, *parts, "</svg>"])
+
+
+def _marks(longest: float, *, bent: bool) -> list[float]:
+    if bent:
+        return [0.0, *(10.0**power for power in range(math.floor(math.log10(longest)) + 1))]
+    step = _step(longest)
+    return [step * place for place in range(int(longest * 1.0001 / step) + 1)]
 
 
 def _shown(bar: Bar) -> str:
     return bar.label if len(bar.label) <= _LABEL_LENGTH else bar.label[: _LABEL_LENGTH - 1] + "…"
 
 
-def _bar(bar: Bar, left: float, y: float, scale: float, right: float) -> list[str]:
+def _bar(
+    bar: Bar, left: float, y: float, along: Callable[[float], float], right: float
+) -> list[str]:
     middle = y + _ROW / 2
     closed = math.isfinite(bar.high)
     value, least, most = bar.drawn()
-    x, low = (left + number * scale for number in (value, least))
-    high = left + most * scale if closed else right
+    x, low = along(value), along(least)
+    high = along(most) if closed else right
     full = safe_text(bar.label)
     words = f"{_figure(bar.low)} – {_figure(bar.high)}" if closed else f"{_figure(bar.low)} or more"
     exact = (
@@ -138,8 +162,9 @@ def site_map(xs: list[float], ys: list[float], names: list[Any]) -> str:
     )
 
 
-def weight_histogram(weights: np.ndarray) -> str:
-    """How many rows have weights of which size, in bins that each span a factor of two."""
+def weight_histogram(weights: np.ndarray) -> tuple[str, list[tuple[str, str]]]:
+    """How many rows have weights of which size, in bins that each span a factor of two: drawn, and
+    as the lines of a table."""
     sizes = np.where(weights > 0.0, np.log2(np.maximum(weights, 1e-300)), -np.inf)
     places = np.clip(np.floor(sizes), -7, 9)
     first, last = int(min(places.min(), 0)), int(max(places.max(), 0))
@@ -160,17 +185,9 @@ def weight_histogram(weights: np.ndarray) -> str:
             f'text-anchor="middle">'
             f"{count:,}</text></g>"
         )
-    for k in range(len(counts) + 1):
-        x, power = _SPAN_LEFT + k * step, first + k
-        label = (
-            "0"
-            if power == -7
-            else "more"
-            if power == 10
-            else f"{2**power:,}"
-            if power >= 0
-            else f"1/{2**-power}"
-        )
+    ends = [_power(first + k) for k in range(len(counts) + 1)]
+    for k, label in enumerate(ends):
+        x = _SPAN_LEFT + k * step
         parts.append(
             f'<text class="tick" x="{x:.1f}" y="{_SPAN_HEIGHT - _SPAN_FOOT + 14}" '
             f'text-anchor="middle">{label}</text>'
@@ -180,7 +197,15 @@ def weight_histogram(weights: np.ndarray) -> str:
         'text-anchor="middle">weight '
         f"(rows in each span)</text>"
     )
-    return "".join([*parts, "</svg>"])
+    spans = [f"{one} to {other}" for one, other in pairwise(ends)]
+    lines = [(span, f"{count:,}") for span, count in zip(spans, counts.tolist(), strict=True)]
+    return "".join([*parts, "</svg>"]), lines
+
+
+def _power(exponent: int) -> str:
+    if exponent in (-7, 10):
+        return "0" if exponent < 0 else "more"
+    return f"{2**exponent:,}" if exponent >= 0 else f"1/{2**-exponent}"
 
 
 def safe_text(text: str) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dpublish.declare.grid import Floats
 from dpublish.errors import QueryError
+from dpublish.present.charts import LOG, spans_decades
 from dpublish.present.report import axis_title, bin_lengths, level_label
 
 try:
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from dpublish.declare.domain import Axis, Domain
 
 BAR, INK, SOFT, GRID = "#4477aa", "#222222", "#666666", "#e4e4e4"
-LOG = "logarithmic axis: each step is ten times the one before"
-DECADES = 1_000.0
-"""The largest of some numbers over the smallest from which an axis is logarithmic."""
 OPEN_END = "an arrow: there is no upper limit"
 _LABEL_LENGTH = 28
 _LETTER = 0.075
@@ -58,12 +56,6 @@ def bars_figure(
     axes.grid(axis="x", color=GRID, zorder=0)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.0f}"))
     return figure, axes, note
-
-
-def spans_decades(numbers: Floats) -> bool:
-    """Whether numbers differ so much that the small ones cannot be seen beside the large ones."""
-    seen = numbers[numbers >= 1.0]
-    return seen.size > 2 and float(seen.max()) >= DECADES * float(np.median(seen))
 
 
 def error_bars(axes: Any, places: NDArray[Any], value: Floats, low: Floats, high: Floats) -> str:

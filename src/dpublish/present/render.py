@@ -53,8 +53,8 @@ def _block(block: Block) -> str:
         case Chart(title, bars, per):
             said = f'<p class="soft">{safe_text(per)}</p>' if per else ""
             return said + bar_chart(bars, title) + _numbers(bars)
-        case Drawing(svg):
-            return svg
+        case Drawing(svg, table):
+            return svg + _folded(table)
         case Program(lines):
             return f"<pre>{safe_text(_aligned(lines))}</pre>"
 
@@ -70,8 +70,11 @@ def _numbers(bars: Sequence[Bar]) -> str:
         )
         for bar in bars
     ]
-    table = _table(Table(("value", "rows", "at least", "at most"), rows, right=(1, 2, 3)))
-    return f"<details><summary>The same numbers as a table</summary>{table}</details>"
+    return _folded(Table(("value", "rows", "at least", "at most"), rows, right=(1, 2, 3)))
+
+
+def _folded(table: Table) -> str:
+    return f"<details><summary>The same numbers as a table</summary>{_table(table)}</details>"
 
 
 def text_html(text: Text) -> str:

@@ -107,9 +107,11 @@ class Chart:
 
 @dataclass(frozen=True)
 class Drawing:
-    """An SVG that `present.charts` has drawn."""
+    """An SVG that `present.charts` has drawn, and the same as a table, for readers who do not see
+    it."""
 
     svg: str
+    table: Table
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from dpublish.declare.calendar import CALENDAR, spelled
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import PublishError
+from dpublish.present.page.summaries import LEVEL, quoted, summary, summary_by_group
 from dpublish.present.report import axis_title, bin_lengths, level_label
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from dpublish.estimate import Estimate
 
-LEVEL = 0.95
 MAX_LABELS = 12
 """Rows and columns of a cross-table; longer columns are grouped."""
 MAX_LISTED = 400
@@ -104,6 +103,8 @@ class Lookups:
     """Tables that the page does not have, and why."""
     summaries: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
     """Mean and quantiles of columns of numbers, as they are printed."""
+    by_group: Sequence[Mapping[str, Any]] = ()
+    """The same in the groups of another column, where the two were counted together."""
 
 
 def lookups(release: Any, by: Sequence[str] = ()) -> Lookups:
@@ -115,6 +116,8 @@ def lookups(release: Any, by: Sequence[str] = ()) -> Lookups:
         return _tree_lookups(release)
     if isinstance(domain, Domain) and domain.axes and hasattr(release, "marginal"):
         return _table_lookups(release, domain, by)
+    if hasattr(release, "sample_weight") and "rows" in release.tables:
+        return _weighted_lookups(release)
     return Lookups()
 
 
@@ -134,8 +137,17 @@ def _table_lookups(release: Any, domain: Domain, by: Sequence[str]) -> Lookups:
     if by:
         crossed.append(_cross(release, tuple(domain.axis(name) for name in by)))
     columns = [_column(axis) for axis in shown]
-    summaries = {axis.name: lines for axis in shown if (lines := _summary(release, axis))}
-    return Lookups(columns, singles, ranges, crossed, missing=missing, summaries=summaries)
+    summaries = {axis.name: lines for axis in shown if (lines := summary(release, axis))}
+    by_group = []
+    for axis, other in itertools.permutations(shown, 2):
+        if axis.name in summaries and counted_together(release, (axis.name, other.name)):
+            groups = [
+                (label, group_condition(other, codes)) for label, codes in grouped(release, other)
+            ]
+            by_group += summary_by_group(release, axis, other.name, groups)
+    return Lookups(
+        columns, singles, ranges, crossed, missing=missing, summaries=summaries, by_group=by_group
+    )
 
 
 def _column(axis: Axis) -> dict[str, Any]:
@@ -143,32 +155,6 @@ def _column(axis: Axis) -> dict[str, Any]:
     said = {"title": axis_title(axis), "about": axis.wording.description}
     words = {key: text for key, text in said.items() if text and text != axis.name}
     return {"name": axis.name, "kind": axis.kind, "ordered": axis.ordered, **words}
-
-
-SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
-
-
-def _summary(release: Any, axis: Axis) -> list[dict[str, str]]:
-    """The mean and some quantiles of a column of numbers, with limits and what they rest on."""
-    if axis.kind not in ("integer", "real") or not hasattr(release, "quantile"):
-        return []
-    name = axis.name
-    asked: list[tuple[str, str, Any]] = [
-        ("mean", f"mean({_quoted(name)})", lambda: release.mean(name, level=LEVEL))
-    ]
-    for share in SHARES:
-        what = "median" if share == 0.5 else f"{share:.0%}"
-        call = f"quantile({_quoted(name)}, {share:g})"
-        asked.append((what, call, partial(release.quantile, name, share, level=LEVEL)))
-    found = []
-    for what, call, ask in asked:
-        try:
-            one = ask()
-        except PublishError:
-            continue
-        value, low, high = one.written()
-        found.append({"what": what, "v": value, "l": low, "h": high, "note": one.note, "ask": call})
-    return found
 
 
 def _single(release: Any, axis: Axis) -> Cells | None:
@@ -326,7 +312,7 @@ def _span(axis: Axis, start: int, stop: int, first: str, last: str) -> str:
 
 def condition(axis: Axis, first: int, last: int) -> str:
     """A condition for the codes from `first` to `last`; empty where there are no words for it."""
-    name = _quoted(axis.name)
+    name = quoted(axis.name)
     if first == axis.missing_code:
         return f"{name} is null"
     if last >= axis.base or '"' in axis.name:
@@ -350,7 +336,7 @@ def group_condition(axis: Axis, codes: Sequence[int]) -> str:
         return condition(axis, codes[0], codes[-1])
     if axis.numeric or codes[-1] >= axis.base or '"' in axis.name:
         return ""
-    return f"{_quoted(axis.name)} in ({', '.join(_text(axis.levels[code]) for code in codes)})"
+    return f"{quoted(axis.name)} in ({', '.join(_text(axis.levels[code]) for code in codes)})"
 
 
 def _text(level: str) -> str:
@@ -365,7 +351,8 @@ def _tree_lookups(release: Any) -> Lookups:
     """Ranges of each column of an interval tree, and boxes of each two."""
     grids = release.shape.grids
     steps = {grid.name: _grid_steps(grid) for grid in grids}
-    columns, singles, ranges, crossed, summaries = [], [], {}, [], {}
+    columns, singles, crossed, summaries = [], [], [], {}
+    ranges: dict[str, dict[str, Any]] = {}
     worded = Domain.from_json(release.manifest["domain"]).axes
     everything = [(float(grid.lower), _last(grid, grid.positions)) for grid in grids]
     for place, grid in enumerate(grids):
@@ -375,7 +362,7 @@ def _tree_lookups(release: Any) -> Lookups:
         boxes = [_box(everything, {place: (parts[i][0], parts[j][1])}) for i, j in spans]
         value, low, high = _numbers(_asked(release, boxes))
         labels = tuple(_written(grid, a, b) for a, b in parts)
-        alone = [at for at, (i, j) in enumerate(spans) if i == j]
+        alone = _alone(len(parts))
         numbers = [one[alone] for one in (value, low, high)]
         if len(grids) == 1 and release.missing is not None:
             none = release.without_value(level=LEVEL)
@@ -388,14 +375,14 @@ def _tree_lookups(release: Any) -> Lookups:
             "to": [_value(grid, b) for _, b in parts],
             **{key: printed(one) for key, one in (("v", value), ("l", low), ("h", high))},
             "where": [
-                f"{_quoted(grid.name)} between {_constant(grid, parts[i][0])} and "
+                f"{quoted(grid.name)} between {_constant(grid, parts[i][0])} and "
                 f"{_constant(grid, parts[j][1])}"
                 for i, j in spans
             ],
         }
         columns.append({**_column(worded[place]), "ordered": True})
-        if (summary := _summary(release, worded[place])) and grid.kind not in CALENDAR:
-            summaries[grid.name] = summary
+        if grid.kind not in CALENDAR and (lines := summary(release, worded[place])):
+            summaries[grid.name] = lines
     for (at, first), (to, second) in itertools.combinations(enumerate(grids), 2):
         sides = [
             [(_first(grid, a), _last(grid, b)) for a, b in itertools.pairwise(steps[grid.name])]
@@ -408,7 +395,24 @@ def _tree_lookups(release: Any) -> Lookups:
             for grid, side in zip((first, second), sides, strict=True)
         ]
         crossed.append(Cells.of((first.name, second.name), both, (value, low, high)))
-    return Lookups(columns, singles, ranges, crossed, summaries=summaries)
+    by_group = []
+    for axis, other in itertools.permutations(worded, 2):
+        if axis.name in summaries:
+            table = next(one for one in singles if one.columns == (other.name,))
+            found = ranges[other.name]
+            steps_alone = _alone(len(found["from"]))
+            groups = [
+                (label, found["where"][at])
+                for label, at in zip(table.labels[0], steps_alone, strict=False)
+            ]
+            by_group += summary_by_group(release, axis, other.name, groups)
+    return Lookups(columns, singles, ranges, crossed, summaries=summaries, by_group=by_group)
+
+
+def _alone(parts: int) -> list[int]:
+    """Where the ranges of a single part stand among all ranges."""
+    spans = itertools.combinations_with_replacement(range(parts), 2)
+    return [at for at, (first, last) in enumerate(spans) if first == last]
 
 
 def _asked(release: Any, boxes: Sequence[Sequence[tuple[float, float]]]) -> pl.DataFrame:
@@ -455,10 +459,6 @@ def _written(grid: Any, low: float, high: float) -> str:
     return _value(grid, low) if low == high else f"{_value(grid, low)} to {_value(grid, high)}"
 
 
-def _quoted(name: str) -> str:
-    return name if name.isidentifier() else f'"{name}"'
-
-
 def _baskets(release: Any) -> list[Cells]:
     """Itemsets and rules to search."""
     found = []
@@ -490,6 +490,61 @@ def _baskets(release: Any) -> list[Cells]:
         )
         found.append(Cells.of(("Rules",), [labels], numbers, note=note))
     return found
+
+
+# -- weighted public rows
+
+
+def _weighted_lookups(release: Any) -> Lookups:
+    """Columns by their bins and levels, and means by group. Cross-tables are for those who ask:
+    every cell of one is a question to all rows."""
+    from dpublish.releases.weighted_rows.tables import RowsSay
+
+    says, axes = RowsSay(release), release.features.axes
+    columns, singles, summaries, by_group = [], [], {}, []
+    for axis in axes:
+        labels, wheres, answers = [], [], []
+        for code in range(min(axis.cardinality, MAX_LISTED)):
+            text = condition(axis, code, code)
+            try:
+                answers.append(says.count(text, LEVEL) if text else None)
+            except PublishError:
+                answers.append(None)
+            labels.append(level_label(axis, axis.labels[code]))
+            wheres.append(text)
+        kept = [place for place, one in enumerate(answers) if one is not None]
+        found = [one for one in answers if one is not None]
+        if not found:
+            continue
+        numbers = [np.array([getattr(one, name) for one in found]) for name in _ENDS]
+        notes = list(dict.fromkeys(one.note for one in found if one.note))
+        lengths, per = bin_lengths(axis)
+        drawn = [round(float(lengths[at]), 6) if at < lengths.size else 1.0 for at in kept]
+        singles.append(
+            Cells.of(
+                (axis.name,),
+                [[labels[at] for at in kept]],
+                numbers,
+                note=" ".join(f"{note.rstrip('.').capitalize()}." for note in notes),
+                where=[wheres[at] for at in kept],
+                lengths=drawn,
+                per=per,
+            )
+        )
+        columns.append(_column(axis))
+        if lines := summary(release, axis):
+            summaries[axis.name] = lines
+    for axis, other in itertools.permutations(axes, 2):
+        if axis.name in summaries and other.cardinality <= MAX_LABELS:
+            groups = [
+                (level_label(other, label), condition(other, code, code))
+                for code, label in enumerate(other.labels)
+            ]
+            by_group += summary_by_group(release, axis, other.name, groups)
+    return Lookups(columns, singles, summaries=summaries, by_group=by_group)
+
+
+_ENDS = ("value", "low", "high")
 
 
 # -- numbers as they are printed

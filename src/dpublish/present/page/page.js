@@ -28,6 +28,7 @@ const crossed = new Map(data.crossed.map((table) => [table.columns.join("\u0000"
 
 const titles = new Map(data.columns.map((column) => [column.name, column.title ?? column.name]));
 const titled = (name) => titles.get(name) ?? name;
+const ordered = new Set(data.columns.filter((column) => column.ordered).map((column) => column.name));
 function option(value, text) { return element("option", { value }, text ?? value); }
 
 // -- the state of the view, which is its address
@@ -38,7 +39,7 @@ function readState() {
   const wanted = asked.get("by");
   return {
     column,
-    by: crossTable(column, wanted) ? wanted : "",
+    by: canBe(column, wanted) ? wanted : "",
     sort: ["up", "down"].includes(asked.get("sort")) ? asked.get("sort") : "",
     filter: asked.get("filter") ?? "",
     from: asked.get("from"),
@@ -53,6 +54,11 @@ function address(state) {
 
 // -- tables
 
+// Whether the page has something to say of two columns: a table, or means of one by the other.
+function canBe(first, second) {
+  const summed = ([of, by]) => data.byGroup.some((found) => found.of === of && found.by === by);
+  return Boolean(crossTable(first, second)) || [[first, second], [second, first]].some(summed);
+}
 function crossTable(first, second) {
   if (!second) return null;
   for (const [key, table] of crossed) {
@@ -147,31 +153,69 @@ function showChart({ table, rows }) {
   const longest = Math.min(most_letters, Math.max(...bars.map((bar) => bar.label.length)));
   const line = 22, left = 24 + 7 * longest, right = narrow ? 70 : 110, width = narrow ? 430 : 860, height = 8 + line * bars.length + 26;
   const most = Math.max(1, ...bars.flatMap((bar) => [bar.value * bar.s, (bar.high ?? bar.value) * bar.s]));
-  const scale = (width - left - right) / most;
-  const step = 10 ** Math.floor(Math.log10(most)) / (most / 10 ** Math.floor(Math.log10(most)) < 2 ? 4 : 1);
+  const room = width - left - right, bent = spansDecades(bars.map((bar) => bar.value * bar.s));
+  // on a logarithmic axis 0 has the place of a row's tenth
+  const along = (number) => left + room * (bent ? (Math.log10(Math.max(number, 0.1)) + 1) / (Math.log10(most) + 1) : number / most);
   const parts = [drawn("pattern", { id: "hatched", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
     drawn("line", { class: "hatch", x1: 0, y1: 0, x2: 0, y2: 6 }))];
-  for (let mark = 0; mark <= most * 1.0001; mark += step) {
-    const x = left + mark * scale;
+  for (const mark of marks(most, bent)) {
+    const x = along(mark);
     parts.push(drawn("line", { class: "grid", x1: x, x2: x, y1: 4, y2: height - 22 }));
     parts.push(drawn("text", { class: "soft-text", x, y: height - 6, "text-anchor": "middle" }, written(Math.round(mark))));
   }
   bars.forEach((bar, at) => {
     const y = 8 + at * line, middle = y + line / 2 - 2;
     const label = bar.label.length > most_letters ? `${bar.label.slice(0, most_letters - 1)}…` : bar.label;
-    const long = scale * bar.s, end = left + (bar.high === null ? most * scale : bar.high * long);
+    const start = along(bar.low * bar.s), end = along(bar.high === null ? most : bar.high * bar.s);
     parts.push(drawn("text", { x: left - 8, y: middle + 4, "text-anchor": "end" }, label),
-      drawn("rect", { class: "bar", x: left, y: y + 1, height: line - 7, width: Math.max(0, bar.value * long) }),
-      drawn("line", { class: "error", x1: left + bar.low * long, x2: end, y1: middle, y2: middle }),
-      drawn("line", { class: "error", x1: left + bar.low * long, x2: left + bar.low * long, y1: middle - 4, y2: middle + 4 }));
+      drawn("rect", { class: "bar", x: left, y: y + 1, height: line - 7, width: Math.max(0, along(bar.value * bar.s) - left) }),
+      drawn("line", { class: "error", x1: start, x2: end, y1: middle, y2: middle }),
+      drawn("line", { class: "error", x1: start, x2: start, y1: middle - 4, y2: middle + 4 }));
     if (bar.high !== null) parts.push(drawn("line", { class: "error", x1: end, x2: end, y1: middle - 4, y2: middle + 4 }));
     else parts.push(drawn("text", { x: end + 2, y: middle + 4 }, "→"));
     parts.push(drawn("text", { x: end + 14, y: middle + 4 }, written(bar.value)));
   });
   const picture = drawn("svg", { class: table.uncounted ? "plot uncounted" : "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Bars with 95% limits; the same numbers are in the table: ${caption(table, rows)}` }, ...parts);
   for (const bar of table.uncounted ? picture.querySelectorAll("rect.bar") : []) bar.setAttribute("class", "hatched-bar");
-  const said = table.per ? [element("p", { class: "soft" }, `Bins differ in width: bars show rows per ${table.per}, figures the rows of a bin.`)] : [];
-  byId("chart").replaceChildren(...said, picture);
+  const said = [];
+  if (table.per) said.push(element("p", { class: "soft" }, `Bins differ in width: bars show rows per ${table.per}, figures the rows of a bin.`));
+  if (bent) said.push(element("p", { class: "soft" }, "Logarithmic axis: each step is ten times the one before."));
+  const map = mapOf(table, rows);
+  byId("chart").replaceChildren(...(map ? [map, element("details", {}, element("summary", {}, "The same as bars with their limits"), ...said, picture)] : [...said, picture]));
+}
+// Whether numbers differ so much that the small ones cannot be seen beside the large ones.
+export function spansDecades(numbers) {
+  const seen = numbers.filter((number) => number >= 1).sort((a, b) => a - b);
+  return seen.length > 2 && seen.at(-1) >= 1000 * seen[Math.floor(seen.length / 2)];
+}
+function marks(most, bent) {
+  const power = 10 ** Math.floor(Math.log10(most)), step = power / (most / power < 2 ? 4 : 1), out = [0];
+  if (bent) for (let mark = 1; mark <= most; mark *= 10) out.push(mark);
+  else for (let mark = step; mark <= most * 1.0001; mark += step) out.push(mark);
+  return out;
+}
+
+// -- a map: two columns with an order, the darker the more rows; the table beside it has every number
+
+function mapOf(table, rows) {
+  if (table.columns.length !== 2 || !table.columns.every((name) => ordered.has(name)) || rows.length < 3) return null;
+  const head = headings(table), side = 44, left = 120, top = 8, foot = 92;
+  const most = Math.max(1, ...rows.flatMap((row) => row.cells.map((cell) => cell.value)));
+  const width = left + side * head.length + 8, height = top + 30 * rows.length + foot, parts = [];
+  const short = (text) => (text.length > 16 ? `${text.slice(0, 15)}…` : text);
+  rows.forEach((row, down) => {
+    const y = top + 30 * down;
+    parts.push(drawn("text", { x: left - 8, y: y + 19, "text-anchor": "end" }, short(row.label)));
+    row.cells.forEach((cell, across) => {
+      const x = left + side * across, shade = Math.sqrt(Math.max(0, cell.value) / most);
+      const what = `${row.label} · ${head[across]}: ${written(cell.value)} (${written(cell.low)} to ${written(cell.high)})`;
+      parts.push(drawn("rect", { class: "bar", x, y, width: side - 2, height: 28, "fill-opacity": (0.06 + 0.94 * shade).toFixed(3) }, drawn("title", {}, what)));
+      if (table.uncounted) parts.push(drawn("rect", { class: "over", x, y, width: side - 2, height: 28 }));
+    });
+  });
+  head.forEach((text, across) => parts.push(drawn("text", { x: 0, y: 0, "text-anchor": "end", transform: `translate(${left + side * across + side / 2 + 4} ${top + 30 * rows.length + 14}) rotate(-40)` }, short(text))));
+  const picture = drawn("svg", { class: "plot map", viewBox: `0 0 ${width} ${height}`, width: 1.1 * width, role: "img", "aria-label": `Map: the darker, the more rows; the same numbers are in the table: ${caption(table, rows)}` }, ...parts);
+  return element("div", {}, element("p", { class: "soft" }, `${titled(table.columns[0])} downwards, ${titled(table.columns[1])} to the right: the darker, the more rows (by their square root).`), picture);
 }
 
 // -- ranges of an ordered column
@@ -205,21 +249,45 @@ function showRange(state) {
 function showSummary(state) {
   const place = byId("summary"), found = data.summaries?.[state.column];
   if (!place) return;
+  byId("groups").replaceChildren(...(state.by ? groupSummaries(state) : []));
   if (!found || state.by) { place.replaceChildren(); return; }
   const top = element("tr", {}, ...found.map((one) => element("th", { scope: "col", class: "number" }, one.what)));
-  const line = element("tr", {}, ...found.map((one) => element("td", { class: "number" }, one.v, element("span", { class: "limits" }, `${one.l} to ${one.h}`))));
-  const notes = [...new Set(found.map((one) => one.note).filter(Boolean))];
-  const asked = element("p", {}, "To ask again: ", element("code", {}, `dpublish query ${data.file} "${found[0].ask}"`));
+  const line = element("tr", {}, ...found.map((one) => element("td", { class: "number" }, one.v, limitsOf(one.l, one.h))));
   place.replaceChildren(
-    element("table", { class: "summary" }, element("caption", { class: "soft" }, `${titled(state.column)}: the mean, and the values that so many of the rows are not above, with 95% limits`), element("thead", {}, top), element("tbody", {}, line)),
-    element("details", {}, element("summary", {}, "how sure?"), element("p", {}, SURE), ...notes.map((note) => element("p", {}, `Limits: ${note}.`)), asked));
+    element("table", { class: "summary" }, element("caption", { class: "soft" }, `${titled(state.column)}: the mean${found.length > 1 ? ", and the values that so many of the rows are not above," : ""} with 95% limits`), element("thead", {}, top), element("tbody", {}, line)),
+    howSure(found.map((one) => one.note), `"${found[0].ask}"`));
+}
+const limitsOf = (low, high) => element("span", { class: "limits" }, `${low} to ${high}`);
+function howSure(notes, asked) {
+  const said = [...new Set(notes.filter(Boolean))].map((note) => element("p", {}, `Limits: ${note}.`));
+  return element("details", {}, element("summary", {}, "how sure?"), element("p", {}, SURE), ...said,
+    element("p", {}, "To ask again: ", element("code", {}, `dpublish query ${data.file} ${asked}`)));
+}
+// Means and quantiles of one of two columns by the groups of the other, whichever of them is numbers.
+export function groupSummaries(state) {
+  const made = [];
+  for (const [of, by] of [[state.column, state.by], [state.by, state.column]]) {
+    const one = data.byGroup.find((found) => found.of === of && found.by === by);
+    if (!one) {
+      if (data.summaries?.[of] && titles.has(by) && crossTable(of, by)?.uncounted) made.push(element("p", { class: "soft" }, `Means of ${titled(of)} by ${titled(by)} are not listed: the two were not counted together, so that limits are nearly as wide as the column. To ask: `,
+        element("code", {}, `dpublish sql ${data.file} ${shellQuoted(`select ${named(by)}, avg(${named(of)}) from release group by ${named(by)}`)}`)));
+      continue;
+    }
+    const top = element("tr", {}, element("th", { scope: "col" }, titled(by)), ...one.what.map((what) => element("th", { scope: "col", class: "number" }, what)));
+    const body = one.labels.map((label, row) => element("tr", {}, element("th", { scope: "row" }, label),
+      ...one.cells[row].map((cell) => (cell ? element("td", { class: "number" }, cell[0], limitsOf(cell[1], cell[2])) : element("td", { class: "number" }, "-")))));
+    made.push(element("table", { class: "summary" }, element("caption", { class: "soft" }, `${titled(of)} by ${titled(by)}: the mean${one.what.length > 1 ? ", and the values that so many of the rows of a group are not above," : ""} with 95% limits`), element("thead", {}, top), element("tbody", {}, ...body)),
+      howSure(one.notes, `"mean(${named(of)})" --where ${shellQuoted(one.where[0])}`));
+  }
+  return made;
 }
 
 // -- commands, files, links
 
+function shellQuoted(text) { return `'${text.replaceAll("'", "'\\''")}'`; }
+function named(name) { return /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? name : `"${name}"`; }
 function commands(state, found) {
-  const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
-  const column = (name) => (/^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? name : `"${name}"`);
+  const quoted = shellQuoted, column = named;
   const asked = [state.column, ...(state.by ? state.by.split("\u0000").filter((name) => name !== state.column) : [])];
   const lines = [];
   if (data.calls.includes("marginal") && data.singles.length) {
@@ -257,14 +325,15 @@ function show() {
   byId("column").value = state.column;
   const by = byId("by");
   if (by) {
-    const others = names.filter((name) => name !== state.column && crossTable(state.column, name));
+    const others = names.filter((name) => name !== state.column && canBe(state.column, name));
     const wider = [...crossed.keys()].filter((key) => key.split("\u0000").length > 2 && key.split("\u0000")[0] === state.column);
     by.replaceChildren(option("", "nothing else"), ...others.map((name) => option(name, titled(name))), ...wider.map((key) => option(key, key.split("\u0000").slice(1).map(titled).join(" and "))));
     by.value = state.by;
   }
   byId("sort").value = state.sort;
   if (document.activeElement !== byId("filter")) byId("filter").value = state.filter;
-  byId("note").textContent = view.table.note ?? "";
+  const alone = state.by && view.table.columns.length === 1;
+  byId("note").textContent = `${alone ? `The page has no cross-table of ${titled(state.column)} and ${titled(state.by)}; means by group stand below. ` : ""}${view.table.note ?? ""}`;
   const found = showRange(state);
   showSummary(state);
   showChart(view);
@@ -274,7 +343,7 @@ function show() {
 
 function change(part) {
   const state = { ...readState(), ...part };
-  if ("column" in part) Object.assign(state, { from: null, to: null, filter: "", by: crossTable(part.column, state.by) ? state.by : "" });
+  if ("column" in part) Object.assign(state, { from: null, to: null, filter: "", by: canBe(part.column, state.by) ? state.by : "" });
   history.replaceState(null, "", address(state));
   show();
 }
@@ -298,4 +367,4 @@ byId("download")?.addEventListener("click", () => {
   const kept = byId("release"), bytes = Uint8Array.from(atob(kept.textContent.trim()), (letter) => letter.charCodeAt(0));
   save(kept.dataset.name, bytes, "application/octet-stream");
 });
-window.lookedUp = { rowsOf, rangeAt, written, csvCell, crossTable, data };
+window.lookedUp = { rowsOf, rangeAt, written, csvCell, crossTable, groupSummaries, spansDecades, data };

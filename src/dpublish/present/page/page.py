@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from dpublish.errors import QueryError
 from dpublish.outputs import as_path
 from dpublish.present.charts import visible
-from dpublish.present.page.lookup import LEVEL, Lookups, lookups
+from dpublish.present.page.lookup import Lookups, lookups
+from dpublish.present.page.summaries import LEVEL
 from dpublish.present.render import anchor, section_html, text_html
 from dpublish.present.report import Report, price, report_sections
 from dpublish.privacy.statement import guesses
@@ -136,9 +137,17 @@ def opening(release: Release) -> list[str]:
         f"These are numbers about '{manifest['dataset']}'{about}, published once with noise that "
         "protects the people in it; anyone may use them for ever.",
         guesses(cost, neighbours)[0],
-        f"Every number has limits: the true one lies between them in at least "
-        f"{100 * LEVEL:.0f} of 100 such releases.",
+        _how_sure(release),
     ]
+
+
+def _how_sure(release: Release) -> str:
+    if {"estimate", "marginal"} & set(release.offers()) or hasattr(release, "support"):
+        return (
+            "Every number has limits, or a note that says why not: the true one lies between them "
+            f"in at least {100 * LEVEL:.0f} of 100 such releases."
+        )
+    return "What it does not tell, and how good it is, stands beside it."
 
 
 def _absent(found: Lookups) -> list[str]:
@@ -180,6 +189,7 @@ def page_data(release: Release, found: Lookups) -> dict[str, Any]:
         "crossed": [one.to_json() for one in found.crossed],
         "lists": [one.to_json() for one in found.lists],
         "summaries": found.summaries,
+        "byGroup": found.by_group,
         "calls": [call for call in ("marginal", "sql", "estimate") if hasattr(release, call)],
     }
 
@@ -207,8 +217,16 @@ def _sample(release: Any) -> dict[str, Any] | None:
     if "sample" not in release.offers():
         return None
     frame = release.sample(SAMPLED, seed=0)
-    rows = [["" if cell is None else str(cell) for cell in row] for row in frame.iter_rows()]
+    rows = [[_shown(cell) for cell in row] for row in frame.iter_rows()]
     return {"columns": frame.columns, "rows": rows}
+
+
+def _shown(cell: Any) -> str:
+    if isinstance(cell, float):
+        return f"{cell:.6g}"
+    return (
+        ", ".join(map(str, cell)) if isinstance(cell, list) else "" if cell is None else str(cell)
+    )
 
 
 def _file(release: Release, *, whole: bool) -> dict[str, str] | None:

@@ -30,7 +30,7 @@ LIMITS = (
     "What happens inside a region is not in the release: rows count as even there. The intervals "
     "do "
     "not assume so, and are wide where regions are cut by a question.",
-    "Synthetic rows carry no error bars, and SQL has limits for counts only, with a level.",
+    "Synthetic rows carry no error bars; in SQL, what has no limits has a note.",
 )
 
 

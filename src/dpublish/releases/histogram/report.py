@@ -38,9 +38,9 @@ LIMITS = (
     "one that is present with a small count may have had none.",
     "Numbers were grouped into bins; what happens inside a bin is not in the release. Sampled rows "
     "are drawn evenly there.",
-    "Weighted tables and synthetic rows carry no error bars and keep the noise of the counts; SQL "
-    "has limits for counts only, with a level.",
-    "Results of SQL and models ignore the rows in cells that were left out.",
+    "Weighted tables and synthetic rows carry no error bars and keep the noise of the counts; in "
+    "SQL, what has no limits has a note.",
+    "Samples and models ignore the rows in cells that were left out.",
 )
 
 

@@ -22,6 +22,7 @@ _LABEL_LENGTH = 34
 
 
 def plot_tree(release: IntervalTreeRelease, columns: Sequence[str], *, level: float) -> Figure:
+    from dpublish.present.charts import LOG, spans_decades
     from dpublish.present.figures import SOFT, Figure, FuncFormatter, short_label
 
     names = tuple(columns) or release.columns[:2]
@@ -77,6 +78,11 @@ def plot_tree(release: IntervalTreeRelease, columns: Sequence[str], *, level: fl
             )
         axes.set_xlabel(labels[0])
         axes.set_ylabel("rows")
+        if spans_decades(answers.value):
+            # below one row the axis is linear, so that 0 has a place
+            axes.set_yscale("symlog", linthresh=1.0)
+            axes.set_ylim(bottom=0.0)
+            axes.set_ylabel(f"rows ({LOG})")
         axes.legend(frameon=False)
     else:
         pixels = np.maximum(_pixels(release, names, cuts), 0.0)

@@ -27,9 +27,8 @@ LIMITS = (
     "was "
     "not measured.",
     "Levels within a group of a table are taken to be alike in how they go with the other columns.",
-    "Synthetic rows carry no error bars and keep the noise of the counts; SQL has limits for "
-    "counts "
-    "only, with a level.",
+    "Synthetic rows carry no error bars and keep the noise of the counts; in SQL, what has no "
+    "limits has a note.",
 )
 
 

@@ -15,6 +15,7 @@ from dpublish.present.report import (
     Paragraph,
     Report,
     Section,
+    Table,
     Text,
     how_it_was_made,
     usage,
@@ -150,7 +151,12 @@ def _solution(release: SolutionRelease) -> list[Block]:
     frame = release.to_frame()
     blocks: list[Block] = []
     if "x" in frame.columns:
-        blocks.append(Drawing(site_map(frame["x"].to_list(), frame["y"].to_list(), names)))
+        xs, ys = frame["x"].to_list(), frame["y"].to_list()
+        places = [
+            (str(name), f"{x:,.6g}", f"{y:,.6g}") for name, x, y in zip(names, xs, ys, strict=True)
+        ]
+        table = Table(("site", "x", "y"), places, right=(1, 2))
+        blocks.append(Drawing(site_map(xs, ys, names), table))
     if release.problem.endswith("cover"):
         blocks.append(Paragraph("First to last; the first one that fits serves."))
     if release.problem == "vertex-cover" and release.weights is not None:

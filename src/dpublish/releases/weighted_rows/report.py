@@ -41,7 +41,8 @@ LIMITS = (
     "whatever private rows are like beyond that. What is marked as assumed holds only if private "
     "rows are like public ones.",
     "A value that no public row has gets no weight, whatever the private rows hold.",
-    "SQL, samples and models made from the weights carry no error bars.",
+    "Samples and models made from the weights carry no error bars; in SQL, what has no limits has "
+    "a note.",
 )
 
 
@@ -88,11 +89,12 @@ def _weights(release: WeightedRowsRelease) -> Section:
         f"{release.effective_rows:,.0f} rows without weights ({share:.0%})."
     )
     row = [f"{value:,.3g}" for value in (*points, weights.max())]
+    drawn, lines = weight_histogram(weights)
     return Section(
         "The weights",
         [
             Paragraph(said),
-            Drawing(weight_histogram(weights)),
+            Drawing(drawn, Table(("weight", "rows"), lines, right=(1,))),
             Table(head, [row], right=range(len(head))),
         ],
     )

@@ -1,0 +1,88 @@
+"""Mean and quantiles of columns of numbers for the page: of all rows, and of the groups of another
+column, as Python prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from dpublish.declare.domain import Axis
+from dpublish.errors import PublishError
+
+LEVEL = 0.95
+SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
+GROUP_SHARES = (0.25, 0.5, 0.75)
+Line = dict[str, str]
+
+
+def quoted(name: str) -> str:
+    return name if name.isidentifier() else f'"{name}"'
+
+
+def summary(release: Any, axis: Axis) -> list[Line]:
+    """The mean and some quantiles of a column of numbers, with limits and what they rest on."""
+    return _lines(release, axis, SHARES, {})
+
+
+def summary_by_group(
+    release: Any, axis: Axis, by: str, groups: Sequence[tuple[str, str]]
+) -> list[Mapping[str, Any]]:
+    """The same for the rows of every group that a condition can be written for; nothing where no
+    group has an answer."""
+    found = [
+        (label, where, _lines(release, axis, GROUP_SHARES, {"where": where}))
+        for label, where in groups
+        if where
+    ]
+    rows = [(label, where, lines) for label, where, lines in found if lines]
+    if not rows:
+        return []
+    heads = list(dict.fromkeys(line["what"] for _, _, lines in rows for line in lines))
+    notes = list(dict.fromkeys(line["note"] for _, _, lines in rows for line in lines))
+    cells = [
+        [
+            next((_cell(line, notes) for line in lines if line["what"] == what), None)
+            for what in heads
+        ]
+        for _, _, lines in rows
+    ]
+    return [
+        {
+            "of": axis.name,
+            "by": by,
+            "labels": [label for label, _, _ in rows],
+            "where": [where for _, where, _ in rows],
+            "what": heads,
+            "cells": cells,
+            "notes": notes,
+        }
+    ]
+
+
+def _cell(line: Line, notes: Sequence[str]) -> list[str | int]:
+    return [line["v"], line["l"], line["h"], notes.index(line["note"])]
+
+
+def _lines(
+    release: Any, axis: Axis, shares: Sequence[float], given: Mapping[str, str]
+) -> list[Line]:
+    if axis.kind not in ("integer", "real") or not hasattr(release, "mean"):
+        return []
+    name = axis.name
+    asked: list[tuple[str, str, Any]] = [
+        ("mean", f"mean({quoted(name)})", partial(release.mean, name, level=LEVEL, **given))
+    ]
+    for share in shares if hasattr(release, "quantile") else ():
+        what = "median" if share == 0.5 else f"{share:.0%}"
+        call = f"quantile({quoted(name)}, {share:g})"
+        asked.append((what, call, partial(release.quantile, name, share, level=LEVEL, **given)))
+    found = []
+    for what, call, ask in asked:
+        try:
+            one = ask()
+        except PublishError:
+            continue
+        value, low, high = one.written()
+        found.append({"what": what, "v": value, "l": low, "h": high, "note": one.note, "ask": call})
+    return found
