@@ -3,6 +3,7 @@ nothing is loaded or sent, and no string of a release comes alive."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 from collections.abc import Iterator
@@ -387,10 +388,9 @@ def altered(release: Any, draw: random.Random) -> Any:
     places = list(strings(manifest))
     for _ in range(6):
         # whatever of this is refused when it is read cannot reach a page
-        try:
+        with contextlib.suppress(PublishError):
             best = make_release(manifest, release.tables)
-        except PublishError:
-            manifest = json.loads(json.dumps(best.manifest))
+        manifest = json.loads(json.dumps(best.manifest))
         *path, last = draw.choice(places)
         holder = manifest
         try:
