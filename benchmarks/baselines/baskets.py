@@ -36,6 +36,9 @@ from dpublish.releases.itemsets.release import ItemsetRelease
 FILES = (
     "retail", "kosarak_70k", "msnbc_sets", "groceries", "msweb", "bms_webview1", "t10i4d100k",
 )  # fmt: skip
+COVERS = ("frequent-itemsets", "set-partition", "basic-itemsets")
+FEW = {"n": 20_000, "d": 8, "mean": 2.5, "tail": 0.5, "zipf": 0.9, "habits": 0.3}
+"""Baskets of so few items that all sets of them can be counted."""
 CUTS = (1, 2, 5, 10, 16, 24, 32, 48)
 WIDE_CUTS = 16
 """The alternative as it was first measured went up to cuts of 16; wider ones are shown apart."""
@@ -53,6 +56,7 @@ def sources(folder: Path | None) -> Iterator[tuple[str, Baskets, int]]:
     if folder is None:
         for name, facts in FAMILIES.items():
             yield name, generated(seed=11, **facts), facts["d"]
+        yield "eight items", generated(seed=11, **FEW), FEW["d"]
         return
     for name in FILES:
         path = folder / f"{name}.txt.gz"

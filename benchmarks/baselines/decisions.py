@@ -27,7 +27,7 @@ import polars as pl
 
 import dpublish as dp
 from dpublish.declare.schema import Schema
-from dpublish.methods.online.base import Query
+from dpublish.methods.online.state import Query
 from dpublish.methods.solvers.inputs import Edges, Lists, edges_of, lists_of
 from dpublish.methods.solvers.k_median import mechanism as k_median_module
 from dpublish.methods.solvers.k_median.demand import (
@@ -38,6 +38,8 @@ from dpublish.methods.solvers.k_median.demand import (
 )
 from dpublish.methods.solvers.k_median.mechanism import KMedian
 from dpublish.methods.solvers.k_median.metric import Metric
+from dpublish.methods.solvers.min_cut.mechanism import MinCut
+from dpublish.methods.solvers.public_projects.mechanism import PublicProjects
 from dpublish.methods.solvers.set_cover.mechanism import SetCover
 from dpublish.methods.solvers.set_cover.presence import first_holders
 from dpublish.methods.solvers.vertex_cover.mechanism import VertexCover, order_cost
@@ -90,7 +92,7 @@ def k_median(data: Path | None, runs: int) -> Iterator[Row]:
                     for what, chosen in sites.items():
                         cost = float(demand @ reach_of(metric, np.asarray(chosen))) * unit
                         found.setdefault(what, []).append(cost)
-            yield {"task": f"k-median {name}, {people:,}", **_means(found)}
+            yield {"task": f"k-median {name}, {people:,}", "methods": ["k-median"], **_means(found)}
 
 
 def graphs(data: Path | None) -> Iterator[tuple[str, Edges, int]]:
@@ -119,7 +121,7 @@ def vertex_cover(data: Path | None, runs: int) -> Iterator[Row]:
                 found.setdefault(what, []).append(order_cost(edges, np.asarray(order), ones))
             shuffled = np.random.default_rng(run).permutation(count).astype(np.int64)
             found.setdefault("public", []).append(order_cost(edges, shuffled, ones))
-        yield {"task": f"vertex cover {name}", **_means(found)}
+        yield {"task": f"vertex cover {name}", "methods": ["vertex-cover"], **_means(found)}
 
 
 def families(data: Path | None) -> Iterator[tuple[str, Lists, Any, int]]:
@@ -160,7 +162,8 @@ def set_cover(data: Path | None, runs: int) -> Iterator[Row]:
                         first = first_holders(part, np.asarray(order["set"]))[present > 0]
                         found.setdefault(what, []).append(prices[np.unique(first)].sum())
                 kind = "equal costs" if costs is None else "costs"
-                yield {"task": f"set cover {name}, {kind}, {share:.0%} present", **_means(found)}
+                task = f"set cover {name}, {kind}, {share:.0%} present"
+                yield {"task": task, "methods": ["set-cover"], **_means(found)}
 
 
 def online(data: Path | None, runs: int) -> Iterator[Row]:
@@ -197,7 +200,10 @@ def online(data: Path | None, runs: int) -> Iterator[Row]:
         for method in (
             dp.OnlineMultiplicativeWeights(),
             dp.OnlineMultiplicativeWeights(max_hard=50),
+            dp.MedianMechanism(),
         ):
+            if method.method == "median-mechanism" and run >= 3:
+                continue
             plan = method.plan(schema, ONE)
             noise = SeededNoise(run)
             opening = method.begin(noise, counts, plan.settings)
@@ -210,15 +216,66 @@ def online(data: Path | None, runs: int) -> Iterator[Row]:
                 reply = state.answer(noise, counts, opening.threshold, query)
                 state.learn(query, reply)
                 errors.append(abs(reply.value - float(counts @ mask)))
-            what = "default" if method.max_hard is None else "thesis"
+            what = "default" if method.max_hard is None else "no synopsis"
+            if method.method == "median-mechanism":
+                what = "median-mechanism"
             found.setdefault(what, []).append(float(np.mean(errors)))
         plain = counts + np.random.default_rng(run).laplace(scale=2, size=counts.size)
         found.setdefault("public", []).append(
             float(np.mean([abs(float((plain - counts) @ mask)) for mask in masks]))
         )
-    row = {"task": "online, 600 queries over four columns", **_means(found)}
+    task, name = "online, 600 queries over four columns", "online-multiplicative-weights"
+    row = {"task": task, "methods": [name], **_means(found)}
     row["noisy histogram"] = row.pop("public")
+    median = row.pop("median-mechanism")
     yield row
+    yield {**row, "task": f"{row['task']}, median-mechanism", "methods": ["median-mechanism"],
+           "default": median}  # fmt: skip
+
+
+def min_cut(data: Path | None, runs: int) -> Iterator[Row]:
+    """Two crowds of eight vertices with few edges between; the alternative cuts off the vertex with
+    the least noisy degree."""
+    draw, found = np.random.default_rng(10), {}
+    for run in range(min(runs, 10)):
+        crowd = np.arange(16) % 2
+        pairs = [
+            (i, j) for i in range(16) for j in range(i)
+            if draw.random() < (0.9 if crowd[i] == crowd[j] else 0.03)
+        ]  # fmt: skip
+        edges = edges_of(pairs)
+        solver = MinCut(vertices=16)
+        out = solver.run(SeededNoise(run), edges, solver.plan(SCHEMA, ONE))
+        side = np.asarray(out.tables["sides"]["side"])
+        degree = np.bincount(np.concatenate([edges.heads, edges.tails]), minlength=16)
+        least = int(np.argmin(degree + draw.laplace(scale=2, size=16)))
+        cuts = {"default": side, "least noisy degree": np.arange(16) == least}
+        cuts["public (one vertex)"] = np.arange(16) == 0
+        for what, sides in cuts.items():
+            crossing = int((sides[edges.heads] != sides[edges.tails]).sum())
+            found.setdefault(what, []).append(float(crossing))
+    yield {"task": "min-cut of two crowds: edges cut", "methods": ["min-cut"], **_means(found)}
+
+
+def public_projects(data: Path | None, runs: int) -> Iterator[Row]:
+    """5 of 40 projects, of which 2,000 agents like three each, in crowds; the alternative takes the
+    five with the most noisy votes."""
+    draw, found = np.random.default_rng(12), {}
+    for run in range(min(runs, 10)):
+        crowd = draw.choice(8, 2000, p=np.array([30, 20, 14, 11, 9, 7, 5, 4]) / 100)
+        likes = (crowd[:, None] * 5 + draw.integers(0, 5, (2000, 3))) % 40
+        solver = PublicProjects(k=5, resources=40)
+        plan = solver.plan(SCHEMA, ONE)
+        out = solver.run(SeededNoise(run), lists_of(likes.tolist()), plan)
+        votes = np.bincount(likes.ravel(), minlength=40)
+        ways = {"default": np.asarray(out.tables["chosen"]["resource"])}
+        ways["most noisy votes"] = np.argsort(-(votes + draw.laplace(scale=3, size=40)))[:5]
+        ways["public (the first five)"] = np.arange(5)
+        for what, chosen in ways.items():
+            served = np.isin(likes, chosen).any(axis=1)
+            found.setdefault(what, []).append(float(2000 - served.sum()))
+    task = "public-projects: agents of 2,000 without one they like"
+    yield {"task": task, "methods": ["public-projects"], **_means(found)}
 
 
 def tuning() -> Iterator[Row]:
@@ -240,7 +297,13 @@ TASKS = {
     "vertex-cover": vertex_cover,
     "set-cover": set_cover,
     "online": online,
+    "min-cut": min_cut,
+    "public-projects": public_projects,
 }
+COVERS = (
+    "k-median", "vertex-cover", "set-cover", "min-cut", "public-projects",
+    "online-multiplicative-weights", "median-mechanism",
+)  # fmt: skip
 
 
 def main() -> None:

@@ -24,9 +24,10 @@ import numpy as np
 
 from dpublish.declare.schema import Schema
 from dpublish.errors import BudgetExceeded
-from dpublish.methods.online.base import OnlineMechanism, Query
+from dpublish.methods.online.base import OnlineMechanism
 from dpublish.methods.online.median.mechanism import MedianMechanism
 from dpublish.methods.online.multiplicative_weights.mechanism import OnlineMultiplicativeWeights
+from dpublish.methods.online.state import Query
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
 

@@ -1,15 +1,19 @@
 """Planted bugs of the decisions that are made from noisy counts: k-median by demand, vertex cover
-by degree, set cover by presence, sizes of cuts and covers. Each broken copy differs from the
-product in one line."""
+by degree, set cover by presence, sizes of cuts and covers, sessions on a support. Each broken
+copy differs from the product in one line."""
 
 from __future__ import annotations
 
+import base64
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from dpublish.audit.trials.online import WideConversation, online_multiplicative_weights
 from dpublish.declare.schema import Schema
+from dpublish.methods.online.multiplicative_weights.mechanism import OnlineMultiplicativeWeights
+from dpublish.methods.online.state import OnlineSettings
 from dpublish.methods.solvers.comparison import estimated_costs
 from dpublish.methods.solvers.inputs import edges_of, lists_of
 from dpublish.methods.solvers.k_median.demand import reach_of
@@ -58,7 +62,7 @@ def costs_by_the_nearest_site_alone(noise: Noise, demand: tuple[int, ...]) -> An
     counts, public = np.array(demand, dtype=np.int64), MEDIAN_PLAN.settings.public
     assert public is not None
     noisy, found = demand_sites(noise, LINE, 1, counts, public.places, public.epsilon)
-    chosen = better_sites(LINE, public.places, noisy, found, public.sites, public.epsilon)
+    chosen = better_sites(LINE, public.places, noisy, found, public)
     reach = reach_of(LINE, chosen)
     costs = estimated_costs(
         noise,
@@ -75,7 +79,7 @@ def search_on_the_true_demand(noise: Noise, demand: tuple[int, ...]) -> Any:
     counts, public = np.array(demand, dtype=np.int64), MEDIAN_PLAN.settings.public
     assert public is not None
     _, found = demand_sites(noise, LINE, 1, counts, public.places, public.epsilon)
-    return better_sites(LINE, public.places, counts, found, public.sites, public.epsilon).tolist()
+    return better_sites(LINE, public.places, counts, found, public).tolist()
 
 
 def order(noise: Noise, graph: tuple[tuple[int, int], ...]) -> Any:
@@ -138,7 +142,31 @@ def cover_weight_by_the_lightest_vertex(noise: Noise, graph: tuple[tuple[int, in
     return float(int(noisy[0]) * unit)
 
 
+class StandsOnRows(OnlineMultiplicativeWeights):
+    """A session whose support is the rows themselves, instead of rows of the model."""
+
+    def opening(self, noise: Noise, counts: Any, settings: OnlineSettings) -> dict[str, Any]:
+        shown = super().opening(noise, counts, settings)
+        times = -(-(settings.support or 1) // max(1, counts.shape[1]))
+        rows = np.tile(counts, times)[:, : settings.support]
+        held = [base64.b64encode(column.astype("<u2").tobytes()).decode() for column in rows]
+        return {**shown, "support": held}
+
+
+SESSION = next(trial for trial in online_multiplicative_weights() if "joined" in trial.case)
+SESSION_PLAN: Any = SESSION.call.plan  # type: ignore[attr-defined]
+WIDE = OnlineMultiplicativeWeights(resolution=1, max_hard=1, synopsis="joined")
+ON_ROWS = StandsOnRows(resolution=1, max_hard=1, synopsis="joined")
+
 DECISIONS = (
+    bug(
+        "online: the support of a joined synopsis is the rows",
+        "replay",
+        "output",
+        broken=WideConversation(ON_ROWS, SESSION_PLAN),
+        correct=WideConversation(WIDE, SESSION_PLAN),
+        run=replayed(list(SESSION.pairs)[:6], runs=6),
+    ),
     bug(
         "min-cut: the size of the smallest cut with half of the noise",
         "exact",

@@ -20,7 +20,7 @@ import pytest
 import dpublish as dp
 from dpublish.curator.sessions import files as online_files
 from dpublish.ledger import crashpoints
-from dpublish.methods.online.base import Reply
+from dpublish.methods.online.state import Reply
 
 CELLS = 1024
 SCHEMA = (

@@ -14,7 +14,7 @@ import pytest
 from dpublish import audit
 from dpublish.audit.trials.online import Conversation
 from dpublish.errors import BudgetExceeded, PlanError
-from dpublish.methods.online.base import Query, dense_counts
+from dpublish.methods.online.base import dense_counts
 from dpublish.methods.online.median.mechanism import (
     EASY,
     MedianMechanism,
@@ -22,6 +22,7 @@ from dpublish.methods.online.median.mechanism import (
     closeness,
     possible_values,
 )
+from dpublish.methods.online.state import Query
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
 from methods.online.conversations import PAIRS, growing, schema_of, sixteen_cells, tiny_plan
@@ -264,7 +265,7 @@ def test_sampled_audit_of_a_session() -> None:
 
 def test_a_huge_noisy_total_is_cut_so_that_sums_stay_in_64_bits() -> None:
     """A noisy total has no end; rows times the weights' resolution must."""
-    from dpublish.methods.online.base import LARGEST_PRODUCT, OnlineState
+    from dpublish.methods.online.state import LARGEST_PRODUCT, OnlineState
 
     settings = tiny_plan(TINY, {**LISTED, "resolution": 1 << 16}).settings
 

@@ -11,8 +11,8 @@ import pytest
 from dpublish import audit
 from dpublish.audit.trials.online import Conversation
 from dpublish.errors import InputError
-from dpublish.methods.online.base import Query
 from dpublish.methods.online.multiplicative_weights.mechanism import OnlineMultiplicativeWeights
+from dpublish.methods.online.state import Query
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
 from methods.online.conversations import PAIRS, growing, schema_of, sixteen_cells, tiny_plan

@@ -124,7 +124,8 @@ def test_few_rows_are_served_as_well_as_without_data() -> None:
 
 
 def test_the_plan_says_where_data_cannot_matter_and_where_a_bound_says_nothing() -> None:
-    few = KMedian(k=3, metric=METRIC, nominal_size=20).plan(SCHEMA, Cost.pure("1/2"))
+    few = KMedian(k=3, metric=METRIC, nominal_size=5).plan(SCHEMA, Cost.pure("1/10"))
+    assert few.facts["telling_rows"] > 5
     assert "can hardly matter" in few.warnings[0]
     assert any("which says nothing below" in sentence for sentence in few.sentences)
     assert few.facts["choice_error"] > 0
@@ -137,6 +138,7 @@ def test_the_plan_says_where_data_cannot_matter_and_where_a_bound_says_nothing()
     assert "can hardly matter" in sparse.warnings[0]
     coin = SetCover(sets=lists_of([[0], [1]]), elements=2).plan(SCHEMA, Cost.pure("1/10"))
     assert "hardly better than a coin" in coin.warnings[0]
+    assert "rules nothing out for 2 sets" in coin.text()
 
 
 @pytest.mark.parametrize("rule", ["exact", "classes"])

@@ -19,8 +19,9 @@ from dpublish.audit.trials.synthetic_inputs import LEDGER, UNIT, csv, schema_tex
 from dpublish.audit.trials.trial import Exact, Replay, Sampled, Trial, Twin
 from dpublish.declare.schema import Schema
 from dpublish.errors import BudgetExceeded
-from dpublish.methods.online.base import OnlineMechanism, Query
-from dpublish.noise.base import Noise
+from dpublish.methods.online.base import OnlineMechanism
+from dpublish.methods.online.state import OnlineState, Query
+from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
 
@@ -28,6 +29,7 @@ CELLS = 3
 FILE = "rows.csv"
 COLUMN = '[columns.v]\nkind = "integer"\nlower = 0\nupper = 7\nbins = 8\noutside = "clip"\n'
 SMALL = '[columns.v]\nkind = "integer"\nlower = 0\nupper = 2\nbins = 3\noutside = "clip"\n'
+BOTH = "".join(f'[columns.{name}]\nkind = "boolean"\noutside = "drop"\n' for name in ("a", "b"))
 ROWS = 2000
 TINY: Mapping[str, Any] = {
     "domain_size": CELLS,
@@ -121,6 +123,41 @@ def online_multiplicative_weights() -> Iterator[Trial]:
         case="several rows a person",
         per_unit=2,
     )
+    for relation in ("replace-one", "add-remove-one"):
+        yield _joined_trial(method, relation)
+
+
+def _joined_trial(method: str, relation: str) -> Trial:
+    """Half of the claim on joined histograms of two columns, the rest on comparisons and one hard
+    answer."""
+    from dpublish.methods.online.joined import plan_of
+    from dpublish.methods.online.multiplicative_weights.mechanism import OnlineMultiplicativeWeights
+
+    schema = Schema.from_toml(schema_text(relation, BOTH, size=2))
+    bought = plan_of(schema, Fraction(1), ("a", "b"), None, 2)
+    given = TINY if relation == "replace-one" else ADDED
+    domain = bought.settings.fine
+    spent = {"domain_size": domain.size, "support": 16, "synopsis_epsilon": Fraction(1)}
+    mechanism = OnlineMultiplicativeWeights(resolution=1, max_hard=1, synopsis="joined")
+    made = mechanism.settings_type(domain=domain, joined=bought, **{**given, **spent})
+    plan = Plan(method=method, kind="online", schema=schema, cost=Cost.pure(2), settings=made)
+    if relation == "replace-one":
+        pairs = neighbours.replace_one(range(4), rows=2)
+    else:
+        pairs = neighbours.add_remove(range(4), max_rows=2)
+    return Trial(
+        method=method,
+        case=f"{relation}, joined synopsis",
+        neighbours=relation,
+        claim=plan.cost,
+        call=WideConversation(mechanism, plan),
+        pairs=[(tuple(one), tuple(other)) for one, other in pairs],
+        exact="the draws of joined histograms and of a session together are too many to list; "
+        "each has its own exact trial",
+        replay=Replay(adds_up=False, runs=4, pairs=12),
+        sampled=Sampled(runs=400, pairs=3),
+        twin=_twin(method, relation, 1, "--set", "synopsis=joined"),
+    )
 
 
 def _trial(
@@ -174,17 +211,23 @@ class Conversation:
         choose: Callable[[list[str]], Sequence[int] | None] | None = None,
     ):
         self.name = plan.method
-        self._mechanism, self._plan = mechanism, plan
+        self._mechanism, self.plan = mechanism, plan
         self._choose = choose or _next_question
 
+    def exact(self, counts: tuple[int, ...]) -> IntArray:
+        return np.array(counts, dtype=np.int64)
+
+    def query(self, flags: Sequence[int], state: OnlineState[Any]) -> Query:
+        return Query(np.array(flags, dtype=np.int64) * state.resolution, "q")
+
     def __call__(self, noise: Noise, counts: tuple[int, ...]) -> tuple[tuple[str, int | None], ...]:
-        exact = np.array(counts, dtype=np.int64)
-        settings = self._plan.settings
+        exact = self.exact(counts)
+        settings = self.plan.settings
         opening = self._mechanism.begin(noise, exact, settings)
         state = self._mechanism.state(settings, opening.public)
         seen: list[tuple[str, int | None]] = []
         while (flags := self._choose([label for label, _ in seen])) is not None:
-            query = Query(np.array(flags, dtype=np.int64) * state.resolution, "q")
+            query = self.query(flags, state)
             try:
                 reply = state.answer(noise, exact, opening.threshold, query)
             except BudgetExceeded:
@@ -195,6 +238,23 @@ class Conversation:
                 (reply.label, reply.noisy if reply.label == "hard" else round(reply.value * 1000))
             )
         return tuple(seen)
+
+
+class WideConversation(Conversation):
+    """The same of a session that stands on a support: rows are codes of two columns, and questions
+    name the columns."""
+
+    def exact(self, counts: tuple[int, ...]) -> IntArray:
+        rows = np.array(counts, dtype=np.int64)
+        return np.stack([rows // 2, rows % 2])
+
+    def query(self, flags: Sequence[int], state: OnlineState[Any]) -> Query:
+        def holds(rows: IntArray) -> IntArray:
+            found = np.any([rows[place] == 1 for place in range(2) if flags[place]], axis=0)
+            return np.asarray(found, dtype=np.int64)
+
+        assert state.codes is not None
+        return Query(holds(state.codes) * state.resolution, "q", holds)
 
 
 def _next_question(labels: list[str]) -> Sequence[int] | None:
@@ -209,7 +269,7 @@ def _counts(rows: Sequence[int]) -> tuple[int, ...]:
     return tuple(np.bincount(np.array(rows, dtype=np.int64), minlength=CELLS).tolist())
 
 
-def _twin(method: str, relation: str, per_unit: int) -> Twin:
+def _twin(method: str, relation: str, per_unit: int, *more: str) -> Twin:
     """A session over two thousand rows: opened, asked, looked at, closed.
 
     session.json holds a digest of the private file, blinded by 256 random bits that never leave it;
@@ -217,7 +277,7 @@ def _twin(method: str, relation: str, per_unit: int) -> Twin:
     it. What both say is printed as JSON, and compared.
     """
     text = schema_text(relation, COLUMN, size=ROWS // per_unit, extra=unit_lines(per_unit))
-    settings = ["--set", "max_hard=3", "--set", "max_queries=20"]
+    settings = ["--set", "max_hard=3", "--set", "max_queries=20", *more]
     opening = [
         "online",
         "open",

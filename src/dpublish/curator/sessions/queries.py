@@ -4,24 +4,45 @@ domain. All public."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.declare.domain import Domain
 from dpublish.errors import QueryError
-from dpublish.methods.online.base import Query
+from dpublish.methods.online.state import Query
 from dpublish.noise.base import IntArray
+
+if TYPE_CHECKING:
+    from dpublish.query.masks import Selection
 
 LINEAR = "(linear query)"
 
 
 def read_query(
-    query: str | Sequence[float] | NDArray[np.float64], domain: Domain, resolution: int
+    query: str | Sequence[float] | NDArray[np.float64],
+    domain: Domain,
+    resolution: int,
+    support: IntArray | None = None,
 ) -> Query:
-    """A predicate, or one weight from 0 to 1 a cell, rounded to multiples of 1 / resolution."""
+    """A predicate, or one weight from 0 to 1 a cell, rounded to multiples of 1 / resolution. With a
+    `support` of rows, one array of codes per column, a predicate alone."""
     if isinstance(query, str):
-        return Query(predicate_flags(query, domain) * resolution, query)
+        selection = checked_selection(query, domain)
+        if support is not None:
+
+            def holds(rows: IntArray) -> IntArray:
+                inside = selection.cover(rows.__getitem__, rows.shape[1]).inside
+                return inside.astype(np.int64)
+
+            return Query(holds(support) * resolution, query, holds)
+        return Query(predicate_flags(selection, domain) * resolution, query)
+    if support is not None:
+        raise QueryError(
+            f"This session's domain has {domain.size:,} cells, too many for one weight each. Ask "
+            "with a predicate."
+        )
     try:
         weights = np.asarray(query, dtype=np.float64)
     except (TypeError, ValueError):
@@ -37,10 +58,9 @@ def read_query(
     return Query(np.rint(weights * resolution).astype(np.int64), LINEAR)
 
 
-def predicate_flags(text: str, domain: Domain) -> IntArray:
-    """1 for every cell that satisfies the predicate. Refuses one that no cell satisfies, and one
-    that cuts a bin: counts inside a bin are not kept.
-    """
+def checked_selection(text: str, domain: Domain) -> Selection:
+    """What a predicate selects. Refuses one that no cell satisfies, and one that cuts a bin: counts
+    inside a bin are not kept."""
     from dpublish.query.masks import select
     from dpublish.query.predicate import columns_of, parse_predicate
 
@@ -63,6 +83,11 @@ def predicate_flags(text: str, domain: Domain) -> IntArray:
             f"'{text}' cuts a bin, and a session counts whole bins. Use the edges of the bins "
             f"({edges})."
         )
+    return selection
+
+
+def predicate_flags(selection: Selection, domain: Domain) -> IntArray:
+    """1 for every cell that is selected."""
     cells = np.arange(domain.size, dtype=np.int64)
 
     def codes(index: int) -> NDArray[np.int64]:

@@ -46,7 +46,8 @@ from dpublish.errors import (
     SchemaError,
 )
 from dpublish.ledger.crashpoints import reach
-from dpublish.methods.online.base import OnlineMechanism, OnlineState, Query, Reply
+from dpublish.methods.online.base import OnlineMechanism
+from dpublish.methods.online.state import OnlineState, Query, Reply
 from dpublish.noise.base import IntArray, Noise
 
 if TYPE_CHECKING:
@@ -101,8 +102,10 @@ class OnlineSession:
         A query that fails after noise was drawn for it counts as a hard one, since the failure may
         have told that it was.
         """
-        asked = read_query(query, self.domain, self._state.resolution)
-        asked_digest = hashlib.sha256(asked.weights.tobytes()).hexdigest()
+        asked = self._read(query)
+        # rows of a support do not tell all predicates apart
+        whole = asked.weights.tobytes() + (b"" if asked.holds is None else asked.text.encode())
+        asked_digest = hashlib.sha256(whole).hexdigest()
         key = key if key is not None else secrets.token_hex(16)
         if not isinstance(key, str) or not 1 <= len(key) <= 200:
             raise InputError("A key is a text of 1 to 200 characters.")
@@ -161,6 +164,9 @@ class OnlineSession:
                 self._take_in(entry, None)
                 self._mark()
             self._files.delete_private()
+
+    def _read(self, query: str | Sequence[float] | NDArray[np.float64]) -> Query:
+        return read_query(query, self.domain, self._state.resolution, self._state.codes)
 
     def _require_open(self) -> None:
         if self._closed:
@@ -239,7 +245,7 @@ class OnlineSession:
                 if "weights" in entry:
                     query = Query(np.array(entry["weights"], dtype=np.int64), LINEAR)
                 else:
-                    query = read_query(entry["query"], self.domain, self._state.resolution)
+                    query = self._read(entry["query"])
             self._take_in(entry, query)
         self._mark()
 
@@ -277,6 +283,8 @@ def open_session(
     from dpublish.curator.expressible import require_readable
     from dpublish.curator.gate import as_cost, make_noise, request_of, telling, unit_columns
     from dpublish.curator.store import prepare_folders, require_own
+    from dpublish.curator.warm import warm
+    from dpublish.methods.online.joined import method_of
 
     say = progress or (lambda step: None)
     if curator.schema.draft:
@@ -308,6 +316,9 @@ def open_session(
         )
     require_own(curator.ledger, key, home)
 
+    if plan.settings.joined is not None:
+        joined = method_of(domain.names, mechanism.bins)
+        warm(joined, plan.settings.joined, source, say=say)
     say("debiting the ledger")
     noise = make_noise(seed)
     receipt = curator.ledger.debit(

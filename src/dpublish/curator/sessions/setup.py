@@ -6,11 +6,14 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dpublish.curator.guard import guarded
 from dpublish.curator.sessions.files import SessionFiles
 from dpublish.errors import BudgetExceeded, LedgerUnavailable, PublishError
 from dpublish.ledger.crashpoints import reach
-from dpublish.methods.online.base import OnlineMechanism, OnlineSettings, dense_counts
+from dpublish.methods.online.base import OnlineMechanism, dense_counts
+from dpublish.methods.online.state import OnlineSettings
 from dpublish.noise.base import Noise
 from dpublish.privacy.plan import Plan
 
@@ -47,7 +50,10 @@ def set_up(
         key = receipt.rows_key or noise.key(label="rows of a unit")
         numbers = compute(mechanism.statistic(plan), source, plan.schema, key=key, progress=None)
         require_unchanged(source)
-        counts = dense_counts(numbers.cells, numbers.counts, domain.size)
+        if plan.settings.support is None:
+            counts = dense_counts(numbers.cells, numbers.counts, domain.size)
+        else:
+            counts = np.stack(numbers).astype(np.int64)
         opening = mechanism.begin(noise, counts, plan.settings)
         reach("online:ran")
         public = dict(opening.public)

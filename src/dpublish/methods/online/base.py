@@ -19,60 +19,33 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
-from dpublish.errors import BudgetExceeded, PlanError
-from dpublish.methods.base import CellCounts
+from dpublish.declare.statistic import CellCounts, CodedRows, Statistic
+from dpublish.errors import PlanError
 from dpublish.methods.field_types import Checked, Interval
 from dpublish.methods.histogram.mechanism import total_is_public
+from dpublish.methods.online import joined
 from dpublish.methods.online.sparse_vector import SparseVector
-from dpublish.methods.online.synopsis import MAX_CELLS, Synopsis, draw_synopsis, worst_reach
+from dpublish.methods.online.state import OnlineSettings, OnlineState, S
+from dpublish.methods.online.synopsis import MAX_CELLS, draw_synopsis, worst_reach
 from dpublish.methods.thresholds import laplace_deviation
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost, exact
-from dpublish.privacy.plan import Plan, Settings
+from dpublish.privacy.plan import Plan
 from dpublish.workloads import theory
 
-Label = Literal["easy", "hard"]
-Floats = NDArray[np.float64]
 MAX_QUERIES = 10**9
 DEFAULT_HARD = 50
 MAX_WEIGHTS = 1 << 24
 """Weights of all hard queries that are kept at once."""
-
-
-@dataclass(frozen=True, eq=False)
-class Query:
-    """A linear query: a whole weight from 0 to the session's resolution for every cell of the
-    domain. Public."""
-
-    weights: IntArray
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reply:
-    """One answer in rows, with an interval that holds the truth with probability `level`.
-
-    `noisy` is a hard answer as drawn, in units of 1 / resolution. The standard error of an easy
-    answer is a quarter of the length of its interval: its error is not noise, so this is a manner
-    of speaking.
-    """
-
-    label: Label
-    value: float
-    standard_error: float
-    low: float
-    high: float
-    level: float
-    noisy: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,205 +57,6 @@ class Opening:
     threshold: int = field(repr=False)
 
 
-LARGEST_PRODUCT = 1 << 60
-
-
-@dataclass(frozen=True, kw_only=True)
-class OnlineSettings(Settings):
-    """What a session works with. `read` makes it again from the facts that a session's header
-    quotes."""
-
-    domain: Domain
-    accounting: str = "sparse-vector"
-    domain_size: int
-    rows: int
-    max_rows_per_unit: int
-    resolution: int
-    max_hard: int
-    max_queries: int
-    stops_after_max_queries: bool = False
-    level: float
-    sensitivity: Fraction
-    count_epsilon: Fraction
-    check_epsilon: Fraction
-    hard_answer_epsilon: Fraction
-    hard_answer_scale: float
-    synopsis_epsilon: Fraction | None = None
-    synopsis_scale: Fraction | None = None
-    total_is_public: bool | None = None
-    accuracy: float = 0.0
-    threshold: int = 0
-    check_sensitivity: int = 0
-
-    def facts(self) -> dict[str, Any]:
-        return {name: value for name, value in super().facts().items() if value is not None}
-
-    @classmethod
-    def read(cls, facts: Mapping[str, Any], domain: Domain) -> Self:
-        """The settings whose JSON is `facts`."""
-        hints = get_type_hints(cls)
-        known = {field.name for field in fields(cls)} & facts.keys()
-        values: dict[str, Any] = {
-            name: Fraction(facts[name])
-            if hints[name] in (Fraction, Fraction | None)
-            else facts[name]
-            for name in known
-        }
-        return cls(domain=domain, **values)
-
-    @property
-    def all_easy(self) -> bool:
-        """Whether every answer comes from the synopsis: nothing was kept back for hard ones."""
-        return self.check_epsilon == 0
-
-    @property
-    def vector(self) -> SparseVector:
-        """The sparse vector that decides which queries are hard."""
-        return SparseVector(
-            epsilon=self.check_epsilon,
-            sensitivity=self.check_sensitivity,
-            max_hits=self.max_hard,
-        )
-
-
-S = TypeVar("S", bound=OnlineSettings)
-
-
-class OnlineState(abc.ABC, Generic[S]):
-    """The public state of a session. Only `answer` sees private numbers, and it changes nothing."""
-
-    def __init__(self, settings: S, public: Mapping[str, Any]) -> None:
-        self.settings = settings
-        self.resolution = settings.resolution
-        # a noisy total has no end; beyond this one, products of rows and weights would leave 64
-        # bits
-        self.rows = min(max(1, int(public["total"])), (LARGEST_PRODUCT - 1) // self.resolution)
-        self.level = settings.level
-        self.max_hard = settings.max_hard
-        self.max_queries = settings.max_queries if settings.stops_after_max_queries else None
-        self.hard = 0
-        self.asked = 0
-        self.total_low, self.total_high = (
-            float(public[end]) for end in ("total_low", "total_high")
-        )
-        self.synopsis: Synopsis | None = None
-        if settings.synopsis_scale is not None:
-            known = settings.rows if settings.total_is_public else None
-            counts = np.array(public["synopsis"], dtype=np.float64)
-            self.synopsis = Synopsis(counts, settings.synopsis_scale, known)
-
-    @property
-    def halted(self) -> bool:
-        return (self.hard >= self.max_hard and not self.settings.all_easy) or (
-            self.max_queries is not None and self.asked >= self.max_queries
-        )
-
-    def require_open(self) -> None:
-        if self.hard >= self.max_hard and not self.settings.all_easy:
-            raise BudgetExceeded(
-                f"All {self.max_hard} hard answers of this session are used up, so it answers no "
-                f"further query. "
-                "What it answered stays valid. Open a new session, which is paid for separately."
-            )
-        if self.halted:
-            raise BudgetExceeded(
-                f"This session was planned for {self.max_queries} queries, and they are used up. "
-                f"Open a new session."
-            )
-
-    def answer(self, noise: Noise, counts: IntArray, threshold: int, query: Query) -> Reply:
-        """One query: from the synopsis where that keeps the promise, and else judged on the exact
-        counts of all cells."""
-        self.require_open()
-        easy = self.from_synopsis(query)
-        return easy if easy is not None else self.judge(noise, counts, threshold, query)
-
-    @abc.abstractmethod
-    def judge(self, noise: Noise, counts: IntArray, threshold: int, query: Query) -> Reply:
-        """Whether a query is hard, and its answer."""
-
-    def from_synopsis(self, query: Query) -> Reply | None:
-        """An answer from the noisy histogram, if it has one that is as good as promised. A function
-        of public numbers."""
-        if self.synopsis is None:
-            return None
-        shares = self.shares(query)
-        value, deviation, reach = self.synopsis.estimate(shares, self.level)
-        if reach > self.settings.accuracy * self.settings.rows and not self.settings.all_easy:
-            return None
-        promised = self.settings.accuracy * self.settings.rows
-        # without small counts the value is closer on most tables, but it is moved only as far as
-        # the promise, which the noise's own interval takes up a part of, leaves room
-        room = min(max(promised - reach, 0.0), reach)
-        shown = min(max(float(self.synopsis.likely @ shares), value - room), value + room)
-        ends = self._interval(value - reach, value + reach)
-        shown = min(max(shown, ends["low"]), ends["high"])  # what is possible
-        return Reply(label="easy", value=shown, standard_error=deviation, **ends)
-
-    def learn(self, query: Query, reply: Reply) -> None:
-        """Take a reply that was shown into the public state."""
-        self.asked += 1
-        if reply.label == "hard":
-            assert reply.noisy is not None
-            self.hard += 1
-            self._take(query, reply.noisy)
-
-    @abc.abstractmethod
-    def _take(self, query: Query, noisy: int) -> None:
-        """Take in a hard answer."""
-
-    def shares(self, query: Query) -> Floats:
-        """The query's weights as numbers in [0, 1]."""
-        return query.weights.astype(np.float64) / self.resolution
-
-    def true_value(self, counts: IntArray, query: Query) -> int:
-        """The query on the data, exactly: rows times resolution stay below 2^61 by the plan.
-        Private."""
-        return int(counts @ query.weights)
-
-    def hard_reply(self, noise: Noise, value: int) -> Reply:
-        """The Laplace answer of a hard query: one unit moves the value by at most c rows of weight
-        at most W."""
-        row_bound, epsilon = self.settings.max_rows_per_unit, self.settings.hard_answer_epsilon
-        moves = Fraction(row_bound * self.resolution)
-        noisy = noise.laplace(
-            np.array([value], dtype=np.int64),
-            sensitivity=moves,
-            epsilon=epsilon,
-            label="hard answer",
-        )
-        drawn = int(noisy[0])
-        scale = float(row_bound / epsilon)
-        reach = scale * math.log(1 / (1 - self.level)) + 1 / self.resolution
-        shown = drawn / self.resolution
-        return Reply(
-            label="hard",
-            value=min(max(shown, 0.0), self.total_high),
-            standard_error=math.sqrt(2) * scale,
-            **self._interval(shown - reach, shown + reach),
-            noisy=drawn,
-        )
-
-    def easy_reply(self, value: float, low: float, high: float) -> Reply:
-        ends = self._interval(low, high)
-        return Reply(
-            label="easy",
-            value=min(max(value, ends["low"]), ends["high"]),
-            standard_error=(ends["high"] - ends["low"]) / 4,
-            **ends,
-        )
-
-    def _interval(self, low: float, high: float) -> dict[str, Any]:
-        """Clipped to what is possible; an interval wholly outside shrinks to the nearest possible
-        point."""
-        top = self.total_high
-        return {
-            "low": min(max(low, 0.0), top),
-            "high": min(max(high, 0.0), top),
-            "level": self.level,
-        }
-
-
 @dataclass(frozen=True, kw_only=True)
 class OnlineMechanism(Checked, abc.ABC):
     """Settings that both online mechanisms share; see `MedianMechanism` and
@@ -290,6 +64,7 @@ class OnlineMechanism(Checked, abc.ABC):
 
     method: ClassVar[str]
     max_cells: ClassVar[int]
+    takes_joined: ClassVar[bool] = False
     settings_type: ClassVar[type[OnlineSettings]] = OnlineSettings
 
     columns: Sequence[str] | None = None
@@ -302,6 +77,7 @@ class OnlineMechanism(Checked, abc.ABC):
     count_share: Annotated[Fraction | float | int | str | None, Interval(0, below=1)] = None
     resolution: Annotated[int, Interval(1, 1 << 20)] = 1 << 16
     synopsis_share: Annotated[Fraction | float | int | str | None, Interval(0, 1)] = None
+    synopsis: Literal["auto", "histogram", "joined"] = "auto"
 
     @abc.abstractmethod
     def plan(self, schema: Schema, cost: Cost) -> Plan[OnlineSettings]:
@@ -316,11 +92,18 @@ class OnlineMechanism(Checked, abc.ABC):
     def state(self, settings: Any, public: Mapping[str, Any]) -> OnlineState[Any]:
         """The public state at the start of a session."""
 
-    def statistic(self, plan: Plan[OnlineSettings]) -> CellCounts:
-        return CellCounts(plan.settings.domain)
+    def statistic(self, plan: Plan[OnlineSettings]) -> Statistic:
+        domain = plan.settings.domain
+        return CellCounts(domain) if plan.settings.support is None else CodedRows(domain)
 
     def opening(self, noise: Noise, counts: IntArray, settings: OnlineSettings) -> dict[str, Any]:
-        """What a session shows from the start: the synopsis, if it buys one, and the total."""
+        """What a session shows from the start: the synopsis, if it buys one, and the total.
+        `counts` are those of all cells, or the codes of all rows for a joined synopsis."""
+        if settings.support is not None and settings.joined is not None:
+            rows = counts.reshape(len(settings.domain.axes), -1)
+            support = joined.draw_support(noise, list(rows), settings.joined, settings.support)
+            ones = np.ones(rows.shape[1], dtype=np.int64)
+            return {"support": support, **self.noisy_total(noise, ones, settings)}
         if settings.synopsis_scale is None or settings.synopsis_epsilon is None:
             return self.noisy_total(noise, counts, settings)
         epsilon = settings.synopsis_epsilon
@@ -385,6 +168,11 @@ class OnlineMechanism(Checked, abc.ABC):
                 f"lower resolution."
             )
         domain = self._domain(schema, rows)
+        bought = None
+        if self._wants_joined(domain):
+            bought = self._joined_plan(schema, cost, domain.names, rows)
+            domain = bought.settings.fine
+        self._check_room(domain, bought is not None)
         public = total_is_public(schema, domain)
         count = Fraction(0) if public else Fraction(1, 20)
         if self.count_share is not None:
@@ -397,8 +185,12 @@ class OnlineMechanism(Checked, abc.ABC):
         answers = exact(self.answer_share, "answer_share")
         if answers == 0 or answers + count >= 1:
             raise PlanError("answer_share must be above 0, and together with count_share below 1.")
-        share = self._synopsis_share(schema, cost, domain, rows, public)
-        spent, hard = cost.epsilon * (1 - share), self.hard_limit
+        hard = self.hard_limit
+        if bought is not None:
+            share, hard = self._joined_share(), self.joined_hard
+        else:
+            share = self._synopsis_share(schema, cost, domain, rows, public)
+        spent = cost.epsilon * (1 - share)
         answer_epsilon = spent * answers
         moves = schema.relation.l1
         return OnlineSettings(
@@ -416,13 +208,46 @@ class OnlineMechanism(Checked, abc.ABC):
             hard_answer_epsilon=answer_epsilon / hard,
             hard_answer_scale=float(schema.unit.max_rows * hard / answer_epsilon) if spent else 0.0,
             synopsis_epsilon=cost.epsilon * share if share else None,
-            synopsis_scale=moves / (cost.epsilon * share) if share else None,
+            synopsis_scale=moves / (cost.epsilon * share) if share and bought is None else None,
+            support=None if bought is None else joined.SUPPORT,
+            joined=bought,
             total_is_public=public if share else None,
         )
 
     @property
     def hard_limit(self) -> int:
         return DEFAULT_HARD if self.max_hard is None else self.max_hard
+
+    @property
+    def joined_hard(self) -> int:
+        return joined.HARD if self.max_hard is None else self.max_hard
+
+    def _wants_joined(self, domain: Domain) -> bool:
+        """As asked for; else where the domain is too large for what would be bought instead."""
+        if self.synopsis == "joined" and not self.takes_joined:
+            raise PlanError(
+                f"{self.method} keeps hypotheses over all cells, so it buys no joined histograms. "
+                "Use online-multiplicative-weights."
+            )
+        if not self.takes_joined or self.synopsis == "histogram":
+            return False
+        plain = MAX_CELLS if self.wants_synopsis and self.synopsis_share != 0 else self.max_cells
+        return self.synopsis == "joined" or domain.size > plain
+
+    def _joined_share(self) -> Fraction:
+        if self.synopsis_share is None:
+            return joined.SHARE
+        share = exact(self.synopsis_share, "synopsis_share")
+        if not 0 < share < 1:
+            raise PlanError(
+                "Joined histograms cannot say by themselves how wrong they are on a question: "
+                "synopsis_share must leave something for comparisons and hard answers, above 0 and "
+                "below 1."
+            )
+        return share
+
+    def _joined_plan(self, schema: Schema, cost: Cost, names: Sequence[str], rows: int) -> Plan:
+        return joined.plan_of(schema, cost.epsilon * self._joined_share(), names, self.bins, rows)
 
     def _synopsis_share(
         self, schema: Schema, cost: Cost, domain: Domain, rows: int, public: bool
@@ -487,19 +312,24 @@ class OnlineMechanism(Checked, abc.ABC):
             raise PlanError("An online session needs at least one column.")
         if len(set(names)) != len(names):
             raise PlanError("A column is listed twice.")
-        domain = schema.domain(names, rows=rows, bins=self.bins)
-        if domain.size > self.max_cells:
+        return schema.domain(names, rows=rows, bins=self.bins)
+
+    def _check_room(self, domain: Domain, supported: bool) -> None:
+        cells, hard = domain.size, self.hard_limit
+        if supported:
+            cells, hard = joined.SUPPORT, self.joined_hard
+        elif cells > self.max_cells:
+            other = "" if self.takes_joined else ", or online-multiplicative-weights"
             raise PlanError(
-                f"The {len(names)} columns span {domain.size:,} cells; {self.method} keeps "
-                f"hypotheses over all of them and "
-                f"takes at most {self.max_cells:,}. Choose fewer columns, or fewer bins."
+                f"The {len(domain.axes)} columns span {cells:,} cells; {self.method} keeps "
+                f"hypotheses over all of them and takes at most {self.max_cells:,}. Choose fewer "
+                f"columns, or fewer bins{other}."
             )
-        if domain.size * self.hard_limit > MAX_WEIGHTS:
+        if cells * hard > MAX_WEIGHTS:
             raise PlanError(
-                f"{self.hard_limit:,} hard answers over {domain.size:,} cells do not fit in "
+                f"{hard:,} hard answers over {cells:,} cells do not fit in "
                 "memory. Lower max_hard, or choose fewer columns or bins."
             )
-        return domain
 
     def wanted_accuracy(self) -> Fraction | None:
         if self.accuracy is None:
@@ -518,11 +348,11 @@ class OnlineMechanism(Checked, abc.ABC):
         vector = SparseVector(
             epsilon=settings.check_epsilon,
             sensitivity=settings.max_rows_per_unit,
-            max_hits=self.hard_limit,
+            max_hits=settings.max_hard,
         )
         first, second = (float(scale) for scale in vector.scales)
         reach = (first + second) * math.log(1 / (1 - self.level))
-        quiet = first + second * max(1.0, math.log(2 * self.max_queries / self.hard_limit))
+        quiet = first + second * max(1.0, math.log(2 * self.max_queries / settings.max_hard))
         return reach, quiet + 2 * settings.hard_answer_scale
 
     def parameters(self, domain: Domain) -> dict[str, Any]:
@@ -543,6 +373,7 @@ class OnlineMechanism(Checked, abc.ABC):
                 if self.synopsis_share is None
                 else {"synopsis_share": str(exact(self.synopsis_share, "synopsis_share"))}
             ),
+            **({} if self.synopsis == "auto" else {"synopsis": self.synopsis}),
         }
 
     def common_sentences(self, schema: Schema, cost: Cost, settings: OnlineSettings) -> list[str]:

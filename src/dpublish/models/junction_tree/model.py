@@ -172,6 +172,10 @@ class JunctionModel:
                 else:
                     yield second, first, table.transpose(1, 0, 2)
 
+    def seeded_codes(self, number: int, *, seed: int) -> list[Ints]:
+        """The same rows for the same model and seed."""
+        return self.sample_codes(number, np.random.default_rng(seed))
+
     def sample_codes(self, number: int, generator: np.random.Generator) -> list[Ints]:
         """Rows drawn from the model, one code array per column.
 

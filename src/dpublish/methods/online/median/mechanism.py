@@ -19,15 +19,7 @@ import numpy as np
 from dpublish.declare.schema import Schema
 from dpublish.errors import BudgetExceeded, PlanError
 from dpublish.methods.field_types import Interval
-from dpublish.methods.online.base import (
-    Floats,
-    OnlineMechanism,
-    OnlineSettings,
-    OnlineState,
-    Opening,
-    Query,
-    Reply,
-)
+from dpublish.methods.online.base import OnlineMechanism, Opening
 from dpublish.methods.online.kernels import mean_closeness
 from dpublish.methods.online.median.hypotheses import (
     MAX_LISTED,
@@ -38,6 +30,7 @@ from dpublish.methods.online.median.hypotheses import (
     listed_count,
 )
 from dpublish.methods.online.sparse_vector import exact_laplace
+from dpublish.methods.online.state import Floats, OnlineSettings, OnlineState, Query, Reply
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
@@ -129,6 +122,7 @@ class MedianMechanism(OnlineMechanism):
     synopsis_share : share of epsilon that buys a noisy histogram, from which queries are answered
         where that keeps the promise; by default all of it, unless `max_hard` or `accuracy` asks for
         hard answers or the histogram would promise nothing.
+    synopsis : "histogram", the one kind that this mechanism buys; "auto" is the same.
     grid : closeness is measured on a scale from 0 to this.
     """
 

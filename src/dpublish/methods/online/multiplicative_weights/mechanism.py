@@ -18,16 +18,10 @@ import numpy as np
 
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
-from dpublish.methods.online.base import (
-    Floats,
-    OnlineMechanism,
-    OnlineSettings,
-    OnlineState,
-    Opening,
-    Query,
-    Reply,
-)
-from dpublish.methods.online.kernels import reweight
+from dpublish.methods.online.base import OnlineMechanism, Opening
+from dpublish.methods.online.joined import first_weights
+from dpublish.methods.online.kernels import reweight, tilt
+from dpublish.methods.online.state import Floats, OnlineSettings, OnlineState, Query, Reply
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
@@ -69,11 +63,15 @@ class OnlineMultiplicativeWeights(OnlineMechanism):
     ----------
     columns, bins, accuracy, max_hard, max_queries, level, answer_share, count_share, resolution :
         see `MedianMechanism`.
-    synopsis_share : see `MedianMechanism`.
+    synopsis_share : share of epsilon that buys a synopsis; see `MedianMechanism`. Of joined
+        histograms half when left out.
+    synopsis : "histogram" (all cells), or "joined" (joined histograms of the columns, for large
+        domains); by default whichever the domain asks for.
     """
 
     method: ClassVar[str] = "online-multiplicative-weights"
     max_cells: ClassVar[int] = 1 << 18
+    takes_joined: ClassVar[bool] = True
 
     def plan(self, schema: Schema, cost: Cost) -> Plan[OnlineSettings]:
         settings = self.common_settings(schema, cost)
@@ -87,7 +85,7 @@ class OnlineMultiplicativeWeights(OnlineMechanism):
             if 2 * wanted >= 1:
                 raise PlanError(
                     f"With {rows:,} rows nothing useful can be promised for max_hard = "
-                    f"{self.hard_limit}; about "
+                    f"{settings.max_hard}; about "
                     f"{math.ceil((reach + quiet) / 0.2):,} rows would allow an accuracy of 0.2. "
                     "Raise epsilon or lower max_hard."
                 )
@@ -96,7 +94,7 @@ class OnlineMultiplicativeWeights(OnlineMechanism):
             raise PlanError(
                 f"accuracy = {float(wanted):g} cannot be promised: noise alone reaches further. "
                 f"With these rows, epsilon and "
-                f"max_hard = {self.hard_limit}, accuracy = "
+                f"max_hard = {settings.max_hard}, accuracy = "
                 f"{math.ceil(1000 * reach / rows + 1) / 1000:g} is the least."
             )
         warnings = []
@@ -112,9 +110,16 @@ class OnlineMultiplicativeWeights(OnlineMechanism):
             threshold=threshold,
             check_sensitivity=settings.max_rows_per_unit * self.resolution,
         )
+        source = "one histogram"
+        if settings.support is not None:
+            source = (
+                f"{settings.support:,} synthetic rows of joined histograms, which "
+                f"{float((settings.synopsis_epsilon or 0) / cost.epsilon):.3g} of the cost buys "
+                "and hard answers reweight"
+            )
         sentences = [
             *self.common_sentences(schema, cost, settings),
-            f"An easy answer comes from one histogram; it is within {float(wanted * rows):,.4g} "
+            f"An easy answer comes from {source}; it is within {float(wanted * rows):,.4g} "
             f"rows "
             f"({float(wanted):.3g} of all) with probability {self.level:g}.",
             *self.theory_sentences(schema, cost, settings),
@@ -146,11 +151,13 @@ class WeightsState(OnlineState[OnlineSettings]):
 
     def __init__(self, settings: OnlineSettings, public: Mapping[str, Any]) -> None:
         super().__init__(settings, public)
-        cells = settings.domain.size
+        cells = settings.support or settings.domain.size
         self._queries = np.empty((0, cells))
         self._answers = np.empty(0)
         self._fitted = np.full(cells, 1.0 / cells)
-        if self.synopsis is not None:
+        if self.codes is not None:
+            self._fitted = first_weights(cells)
+        elif self.synopsis is not None:
             # hard answers correct what the noisy histogram says
             likely = np.maximum(self.synopsis.counts, 0.5)
             self._fitted = likely / likely.sum()
@@ -162,9 +169,13 @@ class WeightsState(OnlineState[OnlineSettings]):
         resumed session has the same."""
         while self._learnt < len(self._answers):
             self._learnt += 1
-            reweight(
-                self._fitted, self._queries[: self._learnt], self._answers[: self._learnt], PASSES
-            )
+            asked, answers = self._queries[: self._learnt], self._answers[: self._learnt]
+            if self.codes is None:
+                reweight(self._fitted, asked, answers, PASSES)
+            else:
+                # predicates are met in one step each; noise may make them contradict each other
+                tilt(self._fitted, asked, answers, 1 / self.rows, PASSES)
+                self._fitted /= self._fitted.sum()
         return self._fitted
 
     def judge(self, noise: Noise, counts: IntArray, threshold: int, query: Query) -> Reply:
@@ -182,6 +193,7 @@ class WeightsState(OnlineState[OnlineSettings]):
         return self.easy_reply(value, value - reach, value + reach)
 
     def _take(self, query: Query, noisy: int) -> None:
-        answer = min(max(noisy / self.resolution / self.rows, 0.0), 1.0)
+        least = 0.0 if self.codes is None else 0.5 / self.rows  # no row is ruled out for good
+        answer = min(max(noisy / self.resolution / self.rows, least), 1.0 - least)
         self._queries = np.vstack([self._queries, self.shares(query)])
         self._answers = np.append(self._answers, answer)

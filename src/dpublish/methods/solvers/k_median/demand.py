@@ -9,6 +9,7 @@ place near it.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 
@@ -24,8 +25,11 @@ Floats = NDArray[np.float64]
 GROUPS = 1024
 """About how many groups places are put into, when there are more places (benchmarks/baselines)."""
 GROUPS_PER_SITE = 8
-MARGIN = 1.0
-"""Standard deviations by which other sites must seem cheaper than the public ones to be taken."""
+LEAST_MARGIN = 1.0
+"""Standard deviations by which other sites must at least seem cheaper than the public ones."""
+TRIALS = 16
+"""How often the search is tried on noise alone, to see how much cheaper that makes sites seem
+(benchmarks/defaults/k_median_warning.py)."""
 MAX_SWAPS = 1000
 NEAR_PLACES = 256
 """How many places around a site are tried when it is moved at the end."""
@@ -147,3 +151,44 @@ def likely_demand(noisy: IntArray, sizes: IntArray, deviation: float) -> Floats:
     off = noisy - even
     spread = max(0.0, float((off**2).mean()) - deviation**2)
     return np.maximum(even + spread / (spread + deviation**2) * off, 0.0)
+
+
+def seeming_gain(
+    metric: Metric,
+    places: Groups,
+    noisy: IntArray | Floats,
+    found: IntArray,
+    public: IntArray,
+    deviation: float,
+) -> float:
+    """By how many standard deviations of the noise the sites that were found seem cheaper than the
+    public ones; 0 where they are the same."""
+    near = [reach_of(metric, sites)[places.middles].astype(np.float64) for sites in (public, found)]
+    gain = near[0] - near[1]
+    spread = deviation * float(np.sqrt((gain**2).sum()))
+    return float(noisy @ gain) / spread if spread else 0.0
+
+
+def noise_margin(
+    metric: Metric,
+    places: Groups,
+    between: NDArray[np.float32],
+    public: IntArray,
+    k: int,
+    scale: float,
+) -> float:
+    """What must be exceeded before sites that were found are taken for better than the public ones.
+
+    A search finds sites where noise is large, which then seem cheap: the more so the more of the
+    places become sites. How much is tried out on noise alone. Public numbers, the same every time.
+    """
+    found = []
+    for trial in range(TRIALS):
+        words = hashlib.shake_128(f"k-median:{trial}".encode()).digest(8 * places.count)
+        even = (np.frombuffer(words, dtype="<u4").reshape(2, -1) + 0.5) / 2**32
+        noise = np.rint(scale * np.log(even[0] / even[1]))
+        deviation = scale * math.sqrt(2)
+        likely = likely_demand(noise.astype(np.int64), places.sizes, deviation)
+        sites = searched_sites(metric, places, between, likely, k)
+        found.append(seeming_gain(metric, places, noise, sites, public, deviation))
+    return max(LEAST_MARGIN, *found)

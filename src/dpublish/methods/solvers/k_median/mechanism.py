@@ -24,14 +24,15 @@ from dpublish.methods.field_types import Interval
 from dpublish.methods.solvers.comparison import COST_SHARE, estimated_costs
 from dpublish.methods.solvers.inputs import Labels, PresentItems
 from dpublish.methods.solvers.k_median.demand import (
-    MARGIN,
     Groups,
     far_places,
     group_distances,
     group_places,
     likely_demand,
+    noise_margin,
     reach_of,
     searched_sites,
+    seeming_gain,
 )
 from dpublish.methods.solvers.k_median.kernels import FAR_SLACK, NEAR_SLACK
 from dpublish.methods.solvers.k_median.metric import Metric, PointMetric
@@ -55,8 +56,9 @@ from dpublish.privacy.plan import Plan, hidden
 Rule = Literal["demand", "search", "exact"]
 SURE = 0.05
 """Chance with which the bound of "demand" may fail."""
-MATTERS = 0.2
-"""Noise in a cost, as a share of the public solution's cost, above which data hardly matter."""
+HOPELESS = 4.0
+"""The data can hardly matter where sites must seem so many times as much cheaper, to be told from
+noise, as all rows at the worst place would cost (benchmarks/defaults/k_median_warning.py)."""
 MAX_EXACT_SETS = 200_000
 
 
@@ -69,6 +71,7 @@ class PublicPart:
     sites: IntArray
     epsilon: Fraction
     cost_epsilon: Fraction
+    margin: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +91,7 @@ class KMedianSettings(SolverSettings):
     cost_epsilon: Fraction | None = None
     groups: int | None = None
     choice_error: float | None = None
+    telling_rows: int | None = None
     public: PublicPart | None = hidden(default=None)
 
 
@@ -107,15 +111,13 @@ def better_sites(
     places: Groups,
     noisy: IntArray,
     found: IntArray,
-    public: IntArray,
-    epsilon: Fraction,
+    public: PublicPart,
 ) -> IntArray:
     """The sites that were found, if the noisy demand says that they are cheaper than the public
     ones by more than noise would; the public ones otherwise. A function of public numbers."""
-    near = [reach_of(metric, sites)[places.middles].astype(np.float64) for sites in (public, found)]
-    gain = near[0] - near[1]
-    deviation = laplace_deviation(1 / epsilon) * float(np.sqrt((gain**2).sum()))
-    return found if float(noisy @ gain) > MARGIN * deviation else public
+    deviation = laplace_deviation(1 / public.epsilon)
+    seems = seeming_gain(metric, places, noisy, found, public.sites, deviation)
+    return found if seems > public.margin else public.sites
 
 
 def search_sites(
@@ -256,6 +258,7 @@ class KMedian(Mechanism):
         reach = reach_of(self.metric, public) * unit
         scale = laplace_deviation(1 / epsilon)
         error = scale * float(np.sqrt((reach[places.middles] ** 2).sum()))
+        margin = noise_margin(self.metric, places, between, public, self.k, float(1 / epsilon))
         # theorem 3: noise in all comparisons at once, by a union over all sets of sites
         log = math.log(2 / SURE) + log_comb(self.metric.size, self.k)
         worst = max(math.sqrt(8 * places.count * log), 4 * log) / float(epsilon) * diameter
@@ -268,14 +271,15 @@ class KMedian(Mechanism):
             + f", except with probability {SURE:g}.",
         }
         bound |= self._void(worst, diameter)
-        per_row = float(reach.mean())
-        rows = math.ceil(error / max(per_row * MATTERS, 1e-300)) if error else 1
+        per_row, farthest = float(reach.mean()), float(reach.max())
+        rows = math.ceil(margin * error / (HOPELESS * farthest)) if farthest else 1
         sentences = [
             f"Demand is counted in {places.count:,} groups of places with noise of standard "
             f"deviation {scale:.3g}; the sites follow from the noisy counts, or are the best for "
             f"even demand, whichever seem cheaper.",
             f"Noise in a cost, and so in that choice, has a standard deviation of about "
-            f"{error:.4g}; for even demand the public sites cost {per_row:.4g} per row.",
+            f"{error:.4g}; for even demand the public sites cost {per_row:.4g} per row. They are "
+            f"kept unless others seem cheaper by {margin:.2g} deviations of their difference.",
         ]
         if share:
             sentences.append(
@@ -286,9 +290,9 @@ class KMedian(Mechanism):
         if self.nominal_size is not None and self.nominal_size < rows:
             warnings.append(
                 f"With about {self.nominal_size:,} rows the data can hardly matter: noise in a "
-                f"cost is {error / self.nominal_size / max(per_row, 1e-300):.0%} of it. The "
-                f"public sites cost nothing and are about as good; from about {rows:,} rows on "
-                "the data tell."
+                f"cost is {error:.4g}, and all rows together cost at most "
+                f"{self.nominal_size * farthest:.4g}, wherever they are. Take the public sites, "
+                f"which cost nothing: below about {rows:,} rows they are as good."
             )
         settings = {
             "steps": 0,
@@ -297,7 +301,8 @@ class KMedian(Mechanism):
             "cost_epsilon": cost.epsilon * share,
             "groups": places.count,
             "choice_error": error,
-            "public": PublicPart(places, public, epsilon, cost.epsilon * share),
+            "telling_rows": rows,
+            "public": PublicPart(places, public, epsilon, cost.epsilon * share, margin),
         }
         parameters = {"cost_share": str(share), "nominal_size": self.nominal_size}
         return Terms(settings, bound, sentences, warnings, parameters)
@@ -370,7 +375,7 @@ class KMedian(Mechanism):
     ) -> Output:
         metric, places, epsilon = self.metric, public.places, public.epsilon
         noisy, found = demand_sites(noise, metric, self.k, demand, places, epsilon)
-        chosen = better_sites(metric, places, noisy, found, public.sites, epsilon)
+        chosen = better_sites(metric, places, noisy, found, public)
         near = [reach_of(metric, chosen)]
         if (chosen != public.sites).any():
             near.append(reach_of(metric, public.sites))

@@ -52,6 +52,7 @@ from dpublish.methods.solvers.set_kernels import take_set
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, hidden
+from dpublish.workloads.theory import set_cover_lower_bound
 
 Rule = Literal["presence", "greedy", "weighted", "any-weights", "exact", "classes"]
 RULES = ("presence", "greedy", "weighted", "any-weights", "exact", "classes")
@@ -245,8 +246,7 @@ class SetCover(Mechanism):
                     "factor": lower,
                     "additive": 0.0,
                     "text": f"some families of so many sets cost every such method {lower:.3g} "
-                    "times the smallest cover in expectation; with very many sets the factor is "
-                    "of order ln m / epsilon up to epsilon 1 (theorem 60).",
+                    "times the smallest cover in expectation; " + self._sixty(family, cost),
                 },
             ),
             sentences=[
@@ -330,6 +330,16 @@ class SetCover(Mechanism):
         part = whole_family(self.sets, costs, count)
         order = covering_order(part, np.array([float(cost) for cost in costs]), np.ones(count))
         return float(worst_cost(part, order, costs))
+
+    @staticmethod
+    def _sixty(family: int, cost: Cost) -> str:
+        """What theorem 60 says of so many sets, over as many elements as it likes."""
+        if cost.delta:
+            return "theorem 60 speaks of pure epsilon alone."
+        factor = set_cover_lower_bound(max(2, family), float(cost.epsilon))
+        if factor <= 1:
+            return f"theorem 60 (of order ln m / epsilon) rules nothing out for {family:,} sets."
+        return f"theorem 60 has a factor of {factor:.3g} for {family:,} sets."
 
     def statistic(self, plan: Plan[SetCoverSettings]) -> PresentItems:
         return PresentItems(plan.settings.elements, plan.settings.labels, distinct=True)
