@@ -277,18 +277,23 @@ def with_sums(column: MeasuredColumn, more: Sequence[GroupSums]) -> Floats:
     best = least_squares(column.counts, column.variance, apart)
     if len(apart) == len(more):
         return best
-    rows = least_squares(
-        column.counts.sum(axis=1, keepdims=True),
-        column.variance * labels,
-        [
-            one
-            if one.sums.shape[1] < labels
-            else GroupSums(one.group_of, one.sums.sum(axis=1, keepdims=True), one.variance * labels)
-            for one in more
-        ],
-    )
+    alone, sums = rows_alone(column, more)
+    rows = least_squares(alone.counts, alone.variance, sums)
     moved: Floats = best + (rows - best.sum(axis=1, keepdims=True)) / labels
     return moved
+
+
+def rows_alone(
+    column: MeasuredColumn, more: Sequence[GroupSums]
+) -> tuple[MeasuredColumn, list[GroupSums]]:
+    """The rows of every level of a column, all labels together, and what tables say of them."""
+
+    def together(counts: Floats, variance: float) -> tuple[Floats, float]:
+        return counts.sum(axis=1, keepdims=True), variance * counts.shape[1]
+
+    counts, variance = together(column.counts, column.variance)
+    sums = [GroupSums(one.group_of, *together(one.sums, one.variance)) for one in more]
+    return MeasuredColumn(counts, variance, column.widths), sums
 
 
 def level_variances(column: MeasuredColumn, more: Sequence[GroupSums]) -> Floats:

@@ -27,7 +27,12 @@ from dpublish.models.junction_tree.consistency import (
     least_squares,
     solve_precision,
 )
-from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, label_estimate
+from dpublish.models.junction_tree.fit import (
+    MeasuredColumn,
+    MeasuredTable,
+    label_estimate,
+    rows_alone,
+)
 from dpublish.models.junction_tree.measured import Measured
 from dpublish.models.junction_tree.model import JunctionModel
 from dpublish.models.junction_tree.model_error import block_mask, count_boxes, level_blocks
@@ -80,10 +85,6 @@ class Intervals:
         return self._target
 
     @property
-    def labels(self) -> int:
-        return self._labels
-
-    @property
     def noise(self) -> str:
         return self._measured.noise
 
@@ -91,9 +92,12 @@ class Intervals:
         """The unbiased count of every label, and the variance of each."""
         return self._label_estimate()
 
-    def combined(self, column: int) -> tuple[Floats, list[GroupSums], MeasuredColumn]:
-        """The unbiased counts of a column by label, and what their covariance follows from."""
-        return self._combined(column)
+    def combined(
+        self, column: int, *, by_label: bool
+    ) -> tuple[Floats, list[GroupSums], MeasuredColumn]:
+        """The unbiased counts of a column, by label or of all labels together (one place), and what
+        their covariance follows from."""
+        return self._combined(column, by_label)
 
     def table_of(self, features: Sequence[int], *, by_label: bool) -> MeasuredTable | None:
         """What was counted of some columns together, by label or not: that with least noise."""
@@ -123,7 +127,7 @@ class Intervals:
         """The unbiased counts of the cells of one column, or of columns counted together; None
         where they were not."""
         if len(columns) == 1:
-            return self._combined(columns[0])[0][..., 0] if self._labels == 1 else None
+            return self._combined(columns[0], False)[0][..., 0]
         table = self.table_of(columns, by_label=False)
         whole = table is not None and table.counts.shape == (
             *(self._domain.axes[c].cardinality for c in columns),
@@ -134,7 +138,7 @@ class Intervals:
     def sum_variance(self, columns: Sequence[int], amounts: Floats) -> float:
         """The noise variance of a sum of `amounts` times `counted_cells` of the same columns."""
         if len(columns) == 1:
-            _, groups, measured = self._combined(columns[0])
+            _, groups, measured = self._combined(columns[0], False)
             chosen = amounts[:, None]
             return max(
                 0.0, float((chosen * solve_precision(chosen, measured.variance, groups)).sum())
@@ -150,13 +154,13 @@ class Intervals:
             value, variance = self._label_estimate()
             error = np.full(len(value), math.sqrt(variance))
         else:
-            value, deviations = self._levels(column)
-            value, error = value.sum(axis=1), deviations * math.sqrt(self._labels)
+            value, error = self._levels(column, by_label=False)
+            value = value[:, 0]
         return self._spread(value, error, level)
 
     def column_label_ranges(self, column: int, level: float) -> tuple[Floats, Floats, Floats]:
         """The same of every level and label: levels x labels."""
-        value, deviations = self._levels(column)
+        value, deviations = self._levels(column, by_label=True)
         return self._spread(value, np.broadcast_to(deviations[:, None], value.shape), level)
 
     def table_ranges(
@@ -320,8 +324,10 @@ class Intervals:
         return len(features) == 2 and self.table_of(features, by_label=by_label) is None
 
     def _one_column(self, node: Node, column: int, alpha: float) -> Range:
-        inside, touched = self._masks(node, [column])
-        value, groups, measured = self._combined(column)
+        by_label = self._target in columns_of(node)
+        value, groups, measured = self._combined(column, by_label)
+        # without labels, the condition says the same of each
+        inside, touched = (mask[:, : value.shape[1]] for mask in self._masks(node, [column]))
 
         def answer(mask: NDArray[np.bool_]) -> tuple[float, float]:
             chosen = mask.astype(np.float64)
@@ -451,19 +457,23 @@ class Intervals:
             [one for one in self._measured.columns if one is not None], self._measured.tables
         )
 
-    def _combine(self, column: int) -> tuple[Floats, list[GroupSums], MeasuredColumn]:
+    def _combine(
+        self, column: int, by_label: bool
+    ) -> tuple[Floats, list[GroupSums], MeasuredColumn]:
         measured = self._measured.columns[column]
         assert measured is not None
         groups = [
             table.sums_for(column)
             for table in self._measured.tables
-            if column in table.columns and table.by_label(self._labels)
+            if column in table.columns and (table.by_label(self._labels) or not by_label)
         ]
+        if not by_label:
+            measured, groups = rows_alone(measured, groups)
         return least_squares(measured.counts, measured.variance, groups), groups, measured
 
-    def _levels(self, column: int) -> tuple[Floats, Floats]:
-        """The unbiased estimate of a column by label, and the standard error of a level."""
-        value, groups, measured = self._combined(column)
+    def _levels(self, column: int, *, by_label: bool) -> tuple[Floats, Floats]:
+        """The unbiased estimate of a column, and the standard error of a level."""
+        value, groups, measured = self._combined(column, by_label)
         levels = value.shape[0]
         if not groups or levels > _DENSE:
             return value, np.full(levels, math.sqrt(measured.variance))

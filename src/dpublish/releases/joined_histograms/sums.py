@@ -44,14 +44,14 @@ def table_sums(
 ) -> TableSums | None:
     """Sums over the cells of some columns, in the order of the domain; None where they were not
     counted together."""
-    target, labels, noise = intervals.target, intervals.labels, intervals.noise
+    target, noise = intervals.target, intervals.noise
     features = [place for place in places if place != target]
 
     def arranged(amounts: Floats) -> Floats:
-        """Labels last, also where the question does not name them."""
+        """Labels last; one place for all of them where the question does not name them."""
         if target in places:
             return np.moveaxis(amounts, places.index(target), -1)
-        return np.broadcast_to(amounts[..., None], (*amounts.shape, labels))
+        return amounts[..., None]
 
     if not features:
         value, each = intervals.label_counts()
@@ -70,7 +70,7 @@ def table_sums(
             True,
         )
     if len(features) == 1:
-        value, groups, measured = intervals.combined(features[0])
+        value, groups, measured = intervals.combined(features[0], by_label=target in places)
         return TableSums(
             value,
             arranged,
@@ -81,13 +81,12 @@ def table_sums(
             noise,
             not groups,
         )
-    by_label = target in places
-    table = intervals.table_of(features, by_label=by_label)
+    table = intervals.table_of(features, by_label=target in places)
     if table is None:
         return None
 
     def least(amounts: Floats) -> Floats:
-        found = arranged(amounts) if by_label else amounts[..., None]
+        found = arranged(amounts)
         for axis, group_of in enumerate(table.groups):
             size = table.counts.shape[axis]
             shape = (*found.shape[:axis], size, *found.shape[axis + 1 :])
