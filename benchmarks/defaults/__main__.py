@@ -3,6 +3,7 @@
     python -m benchmarks.defaults projected        settings of the projected histogram, side by side
     python -m benchmarks.defaults classifier       settings of the classifier, and diffprivlib's
     python -m benchmarks.defaults bins             bins that are found from the rows, or even ones
+    python -m benchmarks.defaults chance           the lowest AUC of the classifier: by chance?
     python -m benchmarks.defaults warnings --out FILE [--fresh]    are the warnings of plans right?
     python -m benchmarks.defaults held-out --data DIR [--table WORD]     others, as they are
 
@@ -67,7 +68,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("projected", "classifier", "bins", "warnings", "held-out"))
+    parser.add_argument(
+        "what", choices=("projected", "classifier", "bins", "chance", "warnings", "held-out")
+    )
     parser.add_argument("--data", type=Path, help="folder of the held-out tables")
     parser.add_argument("--table", default="", help="only held-out tables with this word")
     parser.add_argument("--joined", action="store_true", help="joined histograms as well")
@@ -87,6 +90,10 @@ def main() -> None:
         from .bins import report as report_bins
 
         report_bins(given.seeds)
+    elif given.what == "chance":
+        from .chance import report as report_chance
+
+        report_chance(given.seeds)
     elif given.what == "held-out":
         from .held_out import report
 

@@ -206,3 +206,43 @@ def test_methods_are_compared_without_data(schema: Path) -> None:
     assert found.recommended == "histogram"
     assert "interval-tree" in found.reasons
     assert json.dumps(plain(found.to_json()))
+
+
+LABEL = """
+[dataset]
+name = "clinic"
+size = 1500
+[columns.age]
+kind = "integer"
+lower = 18
+upper = 100
+[columns.smoker]
+kind = "categorical"
+levels = ["no", "yes"]
+[columns.ill]
+kind = "boolean"
+"""
+
+
+def test_methods_are_compared_by_what_can_be_learnt_of_a_target(tmp_path: Path) -> None:
+    file = tmp_path / "clinic.toml"
+    file.write_text(LABEL)
+    asked = Compare(
+        schema=file,
+        epsilon="1/100,20",
+        target="ill",
+        methods=("private-classifier", "projected-histogram"),
+    )
+    found = asked.run()
+    assert found.recommended in found.areas
+    assert found.areas.keys() == {"private-classifier", "projected-histogram"}
+    for low, high in found.areas.values():
+        assert high > 0.75  # with hardly any noise the label is learnt
+        assert low < high
+    told = found.to_json()
+    assert told["target"] == "ill"
+    assert told["areas"]["private-classifier"] == list(found.areas["private-classifier"])
+    with pytest.raises(PlanError, match="no column with two or more levels"):
+        Compare(schema=file, target="age").run()
+    with pytest.raises(PlanError, match="methods for a label"):
+        Compare(schema=file, target="ill", methods=("interval-tree",)).run()

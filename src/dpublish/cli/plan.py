@@ -287,7 +287,11 @@ def compare(
     question: Questions = None,
     target: Annotated[
         str | None,
-        typer.Option("--target", metavar="COLUMN", help="Ask about this column with each other."),
+        typer.Option(
+            "--target",
+            metavar="COLUMN",
+            help="The label to predict; with --question, the target that methods are told.",
+        ),
     ] = None,
     method: Annotated[
         list[str] | None,
@@ -297,7 +301,8 @@ def compare(
     delta: Delta = None,
     json: Json = False,
 ) -> None:
-    """Compare methods by the expected error of your questions, without data, and recommend one.
+    """Compare methods by the expected error of your questions, or by how well a target can be
+    learnt, without data, and recommend one.
 
     Every suitable method is tried on stand-in rows that are drawn from the schema.
     """
@@ -317,15 +322,24 @@ def compare(
     if json:
         screen.write_json(found.to_json())
         return
-    screen.grid(
-        ["method", *(f"error at epsilon {one}" for one in found.epsilons)],
-        [
-            (name, *("-" if one is None else _figure(one) for one in errors))
-            for name, errors in sorted(found.errors.items(), key=lambda pair: sum(pair[1]))  # type: ignore[arg-type]
-        ],
-        right=range(1, 1 + len(found.epsilons)),
-        title=f"Typical error in rows, over {len(found.questions)} question(s)",
-    )
+    if found.target is not None:
+        best_first = sorted(found.areas.items(), key=lambda pair: -sum(pair[1]))
+        screen.grid(
+            ["method", *(f"AUC at epsilon {one}" for one in found.epsilons)],
+            [(name, *(f"{one:.3f}" for one in areas)) for name, areas in best_first],
+            right=range(1, 1 + len(found.epsilons)),
+            title=f"Predicting '{found.target}' from a release (0.5: nothing is learnt)",
+        )
+    else:
+        screen.grid(
+            ["method", *(f"error at epsilon {one}" for one in found.epsilons)],
+            [
+                (name, *("-" if one is None else _figure(one) for one in errors))
+                for name, errors in sorted(found.errors.items(), key=lambda pair: sum(pair[1]))  # type: ignore[arg-type]
+            ],
+            right=range(1, 1 + len(found.epsilons)),
+            title=f"Typical error in rows, over {len(found.questions)} question(s)",
+        )
     for name, reason in found.reasons.items():
         screen.say(f"  {name}: {reason}", style="dim")
     if found.recommended is not None:

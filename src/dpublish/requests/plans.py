@@ -235,14 +235,21 @@ class Compared:
     warnings: Mapping[str, tuple[str, ...]]
     recommended: str | None
     rehearsals: Mapping[str, Rehearsal]
+    target: str | None = None
+    """The label to predict, where methods are compared for one: `areas` then, and no errors."""
+    areas: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     def to_json(self) -> Mapping[str, Any]:
         from dpublish.curator.rehearse import NOT_ABOUT
 
+        label = {} if self.target is None else {"target": self.target}
+        areas = {method: list(found) for method, found in self.areas.items()}
         return {
             "note": NOT_ABOUT,
             "questions": list(self.questions),
             "epsilons": list(self.epsilons),
+            **label,
+            **({"areas": areas} if label else {}),
             "errors": {method: list(errors) for method, errors in self.errors.items()},
             "not_suitable": dict(self.reasons),
             "warnings": {method: list(said) for method, said in self.warnings.items() if said},
@@ -256,7 +263,8 @@ class Compared:
 
 @dataclass(frozen=True, kw_only=True)
 class Compare(Request):
-    """The expected error of each suitable method for the user's questions, without data."""
+    """The expected error of each suitable method for the user's questions, or how well a target can
+    be learnt from it, without data."""
 
     verb = "compare"
     schema: Path
@@ -281,6 +289,8 @@ class Compare(Request):
             )
         if self.target is not None:
             schema = replace(schema, target=schema.column(self.target).name)
+            if not self.questions:
+                return self._for_target(schema, self.target, caller)
         asked = self.questions or tuple(default_questions(schema))
         if not asked:
             raise PlanError("Give --question, or a target in the schema or with --target.")
@@ -314,6 +324,27 @@ class Compare(Request):
             rehearsals=tried,
         )
 
+    def _for_target(self, schema: Schema, target: str, caller: Caller) -> Compared:
+        """By the area under the ROC curve of what is learnt from releases of stand-in rows."""
+        from dpublish.curator.predicting import expected_areas
+
+        costs = costs_of(self.epsilon, self.delta, None)
+        areas, reasons, warnings = expected_areas(
+            schema, target, costs, methods=self.methods, progress=caller.progress
+        )
+        best = max(areas, key=lambda name: sum(areas[name]), default=None)
+        return Compared(
+            questions=(),
+            epsilons=tuple(str(cost.epsilon) for cost in costs),
+            errors={},
+            reasons=reasons,
+            warnings=warnings,
+            recommended=best,
+            rehearsals={},
+            target=target,
+            areas={name: tuple(found) for name, found in areas.items()},
+        )
+
 
 def _candidates(
     schema: Schema, questions: Sequence[str], wanted: Sequence[str]
@@ -326,7 +357,7 @@ def _candidates(
         "joined-histograms": {},
         "generalized-table": {"columns": columns},
         **({"projected-histogram": {}} if schema.target else {}),
-        **({"interval-tree": {"column": columns}} if len(named) == 1 else {}),
+        **({"interval-tree": {"columns": columns}} if len(named) == 1 else {}),
     }
     return {name: found.get(name, {}) for name in wanted} if wanted else found
 

@@ -18,12 +18,12 @@ from dpublish.noise.balls import fraction_ball
 from dpublish.noise.base import Noise
 
 _PRECISION = 192
-_SOLVER_ROOM = 1 << 1
+SOLVER_ROOM = 1 << 1
 """Times the rounding bound at a point longer than any that is likely: doubles get there with room,
 and what the tolerance adds to the noise is small beside the noise in the objective."""
-_SOLVER_SHARE = Fraction(1, 1 << 16)
-_TILT_FINENESS = Fraction(1, 1 << 20)
-_OUTPUT_FINENESS = Fraction(1, 1 << 10)
+SOLVER_SHARE = Fraction(1, 1 << 16)
+TILT_FINENESS = Fraction(1, 1 << 20)
+OUTPUT_FINENESS = Fraction(1, 1 << 10)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def for_output(setting: Setting) -> Calibration:
     sensitivity = (
         Fraction(setting.moved_rows, setting.normaliser) + 2 * tolerance
     ) / setting.regularization
-    grid = power_of_two_below(sensitivity / setting.epsilon * _OUTPUT_FINENESS)
+    grid = power_of_two_below(sensitivity / setting.epsilon * OUTPUT_FINENESS)
     return Calibration(
         ridge=setting.regularization,
         tolerance=tolerance,
@@ -126,7 +126,7 @@ def for_objective(setting: Setting, *, release_share: Fraction) -> Calibration:
     tilt = Tilt(
         epsilon=tilt_epsilon,
         sensitivity=Fraction(setting.moved_rows),
-        grid=power_of_two_below(tilt_scale * _TILT_FINENESS * finer),
+        grid=power_of_two_below(tilt_scale * TILT_FINENESS * finer),
     )
     tolerance = solver_tolerance(
         setting, ridge, tilt_length=4.0 * float((setting.dimension + 10) * tilt_scale), finer=finer
@@ -194,7 +194,7 @@ def solver_tolerance(
         tilt_length=tilt_length,
     )
     return 2 * power_of_two_below(
-        max(_SOLVER_SHARE * finer / setting.normaliser, _SOLVER_ROOM * Fraction(reached))
+        max(SOLVER_SHARE * finer / setting.normaliser, SOLVER_ROOM * Fraction(reached))
     )
 
 

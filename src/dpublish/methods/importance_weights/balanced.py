@@ -21,6 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.methods.erm.calibration import (
+    OUTPUT_FINENESS,
+    SOLVER_ROOM,
+    SOLVER_SHARE,
+    TILT_FINENESS,
     Setting,
     Tilt,
     draw_tilt,
@@ -35,11 +39,6 @@ from dpublish.methods.erm.solver import Problem, minimise, nearest_doubles, roun
 from dpublish.models.linear_features import FloatArray
 from dpublish.models.weight_features import WeightFeatures
 from dpublish.noise.base import IntArray, Noise, saturated
-
-_SOLVER_ROOM = 1 << 10
-_SOLVER_SHARE = Fraction(1, 1 << 16)
-_TILT_FINENESS = Fraction(1, 1 << 20)
-_OUTPUT_FINENESS = Fraction(1, 1 << 10)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +71,7 @@ class BalancedSetting:
             tilt_length=tilt_length,
         )
         return 2 * power_of_two_below(
-            max(_SOLVER_SHARE / self.normaliser, _SOLVER_ROOM * Fraction(reached))
+            max(SOLVER_SHARE / self.normaliser, SOLVER_ROOM * Fraction(reached))
         )
 
     def solution_sensitivity(self, tolerance: Fraction) -> Fraction:
@@ -124,7 +123,7 @@ class BalancedCalibration:
 def for_output(setting: BalancedSetting, epsilon: Fraction) -> BalancedCalibration:
     tolerance = setting.tolerance(setting.ridge, 0.0)
     sensitivity = setting.solution_sensitivity(tolerance)
-    grid = power_of_two_below(sensitivity / epsilon * _OUTPUT_FINENESS)
+    grid = power_of_two_below(sensitivity / epsilon * OUTPUT_FINENESS)
     return BalancedCalibration(
         ridge=setting.ridge, tolerance=tolerance, sensitivity=sensitivity, amount=epsilon, grid=grid
     )
@@ -139,7 +138,7 @@ def for_gaussian(setting: BalancedSetting, rho: Fraction) -> BalancedCalibration
         tolerance=tolerance,
         sensitivity=sensitivity,
         amount=rho,
-        grid=power_of_two_below(deviation * _OUTPUT_FINENESS),
+        grid=power_of_two_below(deviation * OUTPUT_FINENESS),
         gaussian=True,
     )
 
@@ -171,7 +170,7 @@ def for_objective(
     tilt = Tilt(
         epsilon=tilt_epsilon,
         sensitivity=Fraction(setting.moved_rows),
-        grid=power_of_two_below(scale * _TILT_FINENESS),
+        grid=power_of_two_below(scale * TILT_FINENESS),
     )
     tolerance = setting.tolerance(ridge, 4.0 * float((setting.dimension + 10) * scale))
     # half a grid step a coordinate, so at most sqrt(d)/2 steps in length

@@ -1,0 +1,179 @@
+"""How well a label could be learnt from releases of each method, on stand-in rows: before anything
+is spent, and not about the private data.
+
+What matters for a label is not known, so two worlds are tried: one in which few columns move it,
+and one in which all do. A method is trained on its own release of the stand-in rows, as an analyst
+would, and asked about other rows of the same world; the area under the ROC curve counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from dpublish.analyse.metrics import hand_till_auc
+from dpublish.curator.rehearse import ROWS, release_of, stand_in
+from dpublish.declare.columns import Column
+from dpublish.declare.schema import Schema
+from dpublish.errors import PlanError, PublishError
+from dpublish.methods.registry import method_from_settings
+from dpublish.noise.words import SeededStream
+from dpublish.privacy.cost import Cost
+from dpublish.sources.sources import open_source
+
+METHODS: Mapping[str, dict[str, str]] = {
+    "projected-histogram": {},
+    "joined-histograms": {},
+    "private-classifier": {},
+}
+"""Methods that a label can be learnt from."""
+STRENGTH = 2.0
+"""The standard deviation of a label's log-odds, as far as columns explain them."""
+MOST_ROWS = 50_000
+"""Stand-in rows: more would take long, and a larger epsilon stands for more rows."""
+TESTED = 4_000
+FEW = 3
+
+
+def expected_areas(
+    schema: Schema,
+    target: str,
+    costs: Sequence[Cost],
+    *,
+    methods: Sequence[str] = (),
+    runs: int = 2,
+    progress: Callable[[str], None] = lambda step: None,
+) -> tuple[dict[str, list[float]], dict[str, str], dict[str, tuple[str, ...]]]:
+    """For each method the mean area at each cost; why others are not suitable; and what plans warn
+    of at the first cost."""
+    label = schema.column(target)
+    if label.numeric or len(label.levels) < 2:
+        raise PlanError(
+            f"'{target}' is no column with two or more levels, so that there is no label to "
+            "predict. Name another --target, or give --question."
+        )
+    unknown = [name for name in methods if name not in METHODS]
+    if unknown:
+        raise PlanError(
+            f"Nothing is learnt from a release of {unknown[0]} here; methods for a label: "
+            f"{', '.join(METHODS)}."
+        )
+    sized, thinned = _sized(schema, target)
+    worlds = [
+        (stand_in_label(sized, few, 2 * world + run), world * runs + run)
+        for world, few in enumerate((True, False))
+        for run in range(runs)
+    ]
+    areas: dict[str, list[float]] = {}
+    reasons: dict[str, str] = {}
+    warnings: dict[str, tuple[str, ...]] = {}
+    for name in methods or METHODS:
+        progress(f"trying {name}")
+        method = method_from_settings(name, METHODS[name])
+        try:
+            warnings[name] = method.plan(replace(schema, target=target), costs[0]).warnings
+            # with fewer rows than there are, a larger epsilon says as much
+            plans = [method.plan(sized, _scaled(cost, thinned)) for cost in costs]
+            areas[name] = [
+                fmean(_area(method, plan, sized, *world) for world in worlds) for plan in plans
+            ]
+        except PublishError as error:
+            reasons[name] = str(error)
+    return areas, reasons, warnings
+
+
+def _sized(schema: Schema, target: str) -> tuple[Schema, float]:
+    """The schema with as many units as are drawn, and how many of the rows that is."""
+    units = schema.size_or_nominal or ROWS
+    drawn = min(units, MOST_ROWS)
+    return _with_units(replace(schema, target=target, rules=()), drawn), drawn / units
+
+
+def _with_units(schema: Schema, units: int) -> Schema:
+    if schema.neighbours == "replace-one":
+        return replace(schema, size=units)
+    return replace(schema, nominal_size=units)
+
+
+def _scaled(cost: Cost, part: float) -> Cost:
+    if part >= 1:
+        return cost
+    larger = str(round(float(cost.epsilon) / part, 6))
+    return Cost.approximate(larger, cost.delta) if cost.delta else Cost.pure(larger)
+
+
+def stand_in_label(schema: Schema, few: bool, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Stand-in rows whose label depends on a few columns, or on all; and rows to ask about."""
+    target = schema.target
+    assert target is not None
+    units = schema.size_or_nominal or ROWS
+    frame = stand_in(_with_units(schema, units + TESTED), seed=seed + 1)
+    random = np.random.default_rng(SeededStream(seed + 1).words(4))
+    columns = [
+        one for one in schema.columns.values() if one.name not in (target, schema.unit.column)
+    ]
+    moving = random.permutation(len(columns))[: FEW if few else len(columns)]
+    logit = np.zeros(frame.height)
+    for place in moving:
+        logit += random.normal() * _effect(
+            columns[place], frame.get_column(columns[place].name), random
+        )
+    logit = STRENGTH * (logit - logit.mean()) / max(float(logit.std()), 1e-9)
+    levels = schema.column(target).levels
+    weights = 1 / np.arange(1, len(levels) + 1)
+    latent = logit + random.logistic(size=frame.height)
+    ends = np.quantile(latent, np.cumsum(weights / weights.sum())[:-1])
+    told = np.array(levels, dtype=object)[np.searchsorted(ends, latent)]
+    frame = frame.with_columns(pl.Series(target, told.tolist(), dtype=pl.String))
+    cut = frame.height - TESTED
+    return frame[:cut], frame[cut:]
+
+
+def _effect(column: Column, cells: pl.Series, random: np.random.Generator) -> Any:
+    """What each cell adds to the log-odds: levels anything, numbers in order."""
+    if not column.numeric:
+        effects = random.normal(size=len(column.levels))
+        places = {level: place for place, level in enumerate(column.levels)}
+        found = cells.replace_strict(places, default=0, return_dtype=pl.Int64)
+        return effects[found.to_numpy()]
+    ranks = cells.rank("random", seed=1).to_numpy()
+    return math.sqrt(12) * (ranks / len(ranks) - 0.5)
+
+
+def _area(method: Any, plan: Any, schema: Schema, world: Any, seed: int) -> float:
+    """The area that a model reaches which is learnt from one release."""
+    rows, tests = world
+    release = release_of(method, plan, open_source(rows), seed)
+    truth = tests.get_column(schema.target).to_numpy()
+    try:
+        model = _model(release, schema.target or "")
+        chances = model.predict_proba(tests)
+        found = model.classes if hasattr(model, "classes") else model.classes_
+    except PublishError:  # a release of nothing but small cells teaches nothing
+        return 0.5
+    boolean = schema.column(schema.target or "").kind == "boolean"
+    classes = [str(one).lower() if boolean else str(one) for one in found]
+    if len(classes) < 2:
+        return 0.5
+    present = [one for one in classes if one in set(truth.tolist())]
+    kept = np.isin(truth, present)
+    columns = [classes.index(one) for one in present]
+    return hand_till_auc(truth[kept], np.asarray(chances)[kept][:, columns], classes=present)
+
+
+def _model(release: Any, target: str) -> Any:
+    if hasattr(release, "predict_proba"):
+        return release
+    try:
+        from sklearn.linear_model import LogisticRegression
+    except ImportError:
+        raise PlanError(
+            "Comparing methods for a label needs the extra 'learn': pip install 'dpublish[learn]'."
+        ) from None
+    return release.fit(LogisticRegression(max_iter=300), target=target)
