@@ -431,16 +431,16 @@ class _Guess:
         if self._has_commas():
             return self._decimal_commas()
         self.missing |= bool(strong) or (numbers and bool(self.marks))
-        strong = strong if numbers else [mark for mark in strong if mark not in declared]
+        left = [mark for mark in strong if mark not in declared]
         self.seen.update(weak)
         words = {text.lower() for text in self.seen}
         if words and any(words <= pair for pair in _BOOLEAN_WORDS) and not self.moment:
-            return self._labels("boolean", BOOLEAN_LEVELS, strong)
+            return self._labels("boolean", BOOLEAN_LEVELS, left)
         if numbers:
-            return self._numbers(strong)
+            return self._numbers(strong, left)
         if not self.seen:
             self.remark = "No value was seen. Declare the levels, or delete this column."
-            return self._labels("categorical", (_NO_LEVEL,), strong)
+            return self._labels("categorical", (_NO_LEVEL,), left)
         if self.too_many or len(self.seen) > MAX_LEVELS:
             self.remark = (
                 f"More than {MAX_LEVELS} different texts: the most frequent are listed, the rest "
@@ -451,8 +451,8 @@ class _Guess:
         levels = sorted((text for text in common if text not in (OTHER, MISSING)), key=natural)
         ordered = in_order(levels)
         if ordered is not None:
-            return self._labels("ordinal", tuple(ordered), strong)
-        return self._labels("categorical", tuple(levels) or (_NO_LEVEL,), strong)
+            return self._labels("ordinal", tuple(ordered), left)
+        return self._labels("categorical", tuple(levels) or (_NO_LEVEL,), left)
 
     def _labels(self, kind: Kind, levels: tuple[str, ...], marks: list[str]) -> Column:
         if marks:
@@ -472,9 +472,9 @@ class _Guess:
     def _say(self, text: str) -> None:
         self.remark = f"{self.remark} {text}".strip()
 
-    def _numbers(self, marks: list[str]) -> Column:
+    def _numbers(self, marks: list[str], undeclared: list[str]) -> Column:
         if self.whole and not self.moment and self._are_codes(int(self.low), int(self.high)):
-            return self._codes(marks)
+            return self._codes(undeclared)
         if marks:
             self._say(f"{', '.join(f'{mark!r}' for mark in marks)} marks missing values.")
         wording = Wording(source=FROM_ROWS)
@@ -535,7 +535,7 @@ class _Guess:
         self.mixed = False
         self.missing |= bool(self.marks)
         self._say(f"{WORDS[kind].capitalize()} are written as {in_words(form)}, as [source] says.")
-        return self._numbers([])
+        return self._numbers([], [])
 
     def _decimal_commas(self) -> Column:
         values = [float(re.sub(r"[. ]", "", text).replace(",", ".")) for text in self.seen]
@@ -543,7 +543,7 @@ class _Guess:
         self.missing |= bool(self.marks)
         self.commas = True
         self._say("Numbers have a decimal comma, as [source] says.")
-        return self._numbers([])
+        return self._numbers([], [])
 
 
 def _dated(texts: pl.Series) -> bool:
