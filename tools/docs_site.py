@@ -19,6 +19,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+SHIM = ROOT / "tools" / "site" / "iframe-worker-1.0.4.min.js"
+"""Lets a page that is opened as a file be searched, where browsers start no workers (npm package
+iframe-worker, MIT)."""
 CODE_HOME = "beside/"
 OUTSIDE = re.compile(r"\]\(\.\./([^)#\s]+)((?:#[^)\s]*)?)\)")
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```\n?", re.DOTALL | re.MULTILINE)
@@ -146,6 +149,8 @@ def build(out: Path, work: Path) -> list[str]:
 
     shutil.rmtree(work, ignore_errors=True)
     gather(work)
+    (work / "assets").mkdir(exist_ok=True)
+    shutil.copy(SHIM, work / "assets")
     heard: list[str] = []
 
     class Ear(logging.Handler):
@@ -159,6 +164,7 @@ def build(out: Path, work: Path) -> list[str]:
         config = load_config(
             str(ROOT / "mkdocs.yml"), docs_dir=str(work), site_dir=str(out), nav=nav_of(work)
         )
+        config.extra["polyfills"] = [f"assets/{SHIM.name}"]
         mkdocs_build(config)
     finally:
         log.removeHandler(ear)
@@ -179,8 +185,7 @@ def main() -> None:
         print(problem, file=sys.stderr)
     if problems:
         sys.exit(1)
-    print(f"The site is in {out}: open index.html. Browsers search it over HTTP only:")
-    print(f"  python -m http.server --bind 127.0.0.1 --directory {out}")
+    print(f"The site is in {out}: open index.html.")
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ class _Kept(FunctionCache):
 
 def njit(*, cache: bool, **options: Any) -> Callable[[Kernel], Kernel]:
     """`numba.njit`, with a cache that may fail."""
+    options.setdefault("no_cfunc_wrapper", True)  # nobody calls kernels from C
 
     def compiled(function: Kernel) -> Kernel:
         dispatcher: Any = numba.njit(**options)(function)

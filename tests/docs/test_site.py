@@ -7,9 +7,11 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import docs_site
 import pytest
+from tests.browser.conftest import browser as browser
 
 from docs.stand_in import ROOT
 from dpublish.errors import InputError
@@ -87,3 +89,20 @@ def test_pages_are_listed_printed_and_searched() -> None:
     assert any(name == "schema" for name, _, _ in found.found)
     with pytest.raises(InputError, match="Did you mean 'schema'"):
         Docs(page="shema").run()
+
+
+def test_the_site_is_searched_from_a_folder_without_a_server(site: Path, browser: Any) -> None:
+    context = browser.new_context()
+    try:
+        page = context.new_page()
+        page.goto((site / "index.html").as_uri())
+        page.locator("input.md-search__input").click()
+        page.keyboard.type("max_rows_per_unit")
+        found = page.locator(".md-search-result__item a.md-search-result__link").first
+        found.wait_for(state="attached", timeout=60_000)
+        assert "schema.html" in " ".join(
+            str(one.get_attribute("href"))
+            for one in page.locator("a.md-search-result__link").all()[:12]
+        )
+    finally:
+        context.close()

@@ -182,7 +182,9 @@ def tidy(
     front of what is read next; `at_end` says that nothing more will come.
     """
     size = data.size
-    place = consumed = written = records = 0
+    # numba compiles what is called with a literal once more: this is a number like any other
+    place = consumed = written = records = int(np.int64(0))
+    lost = int(np.int64(LOST))
     while place < size and records < max_records:
         blank = blank_line(data, place, at_end, line_end) if skip_blank else 0
         if blank > 0:
@@ -218,7 +220,7 @@ def tidy(
                 if number > 0:
                     out[end] = FIELD_END
                     end += 1
-                end = write_field(data, LOST, start, start, at_end, out, end)
+                end = write_field(data, lost, start, start, at_end, out, end)
             place = long_record_end(data, start, line_end)
         out[end] = RECORD_END
         written = end + 1
@@ -239,9 +241,9 @@ def write_cells(
 ) -> int:
     """Some cells as tidied text, each a record with an empty second field; `out` needs their bytes
     and two more for each."""
-    end = 0
+    end = int(np.int64(0))  # no literal, as above
     for i in range(firsts.size):
-        end = write_field(data, looks[i], firsts[i], stops[i], at_end, out, end)
+        end = write_field(data, 0 + looks[i], firsts[i], stops[i], at_end, out, end)
         out[end] = FIELD_END
         out[end + 1] = RECORD_END
         end += 2

@@ -194,7 +194,8 @@ def code_records(
     unit_looks, unit_firsts, unit_stops = units.looks[0], units.firsts[0], units.stops[0]
     size = data.size
     content = max(separator, line_end)  # bytes above it are neither separators nor line ends
-    place = consumed = records = 0
+    # numba compiles what is called with a literal once more: this is a number like any other
+    place = consumed = records = int(np.int64(0))
     while place < size and records < max_records:
         blank = blank_line(data, place, at_end, line_end) if skip_blank else 0
         if blank > 0:
