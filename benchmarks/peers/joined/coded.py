@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from shipped import SHIPPED
 
 BINS = 32
 TUNED_ON = ("adult", "acs_ma2019", "acs_national2019")
 """The tables that the defaults of dpublish were chosen on."""
-FRESH = ("satellite",)
-"""A table that no choice was made on."""
+FRESH = ("satellite", *SHIPPED)
+"""Tables that no choice was made on."""
 TABLES = (*TUNED_ON, *FRESH)
 _ADULT_BOUNDS = {
     "age": (17, 90),
@@ -36,24 +37,61 @@ _ACS_BOUNDS = {
 
 @dataclass(frozen=True)
 class Coded:
-    """Codes of the training and the held-out rows; one column each, the target last."""
+    """Codes of the training and the held-out rows; one column each, the target last. `values` are
+    the training rows before numbers went into bins: a number, or the code of a level. Columns
+    without bounds are no numbers."""
 
     name: str
     columns: tuple[str, ...]
     levels: tuple[int, ...]
-    ordered: tuple[bool, ...]
+    bounds: tuple[tuple[int, int] | None, ...]
+    whole: tuple[bool, ...]
     train: NDArray[np.int64]
     test: NDArray[np.int64]
+    values: NDArray[np.float64]
 
     @property
     def target(self) -> str:
         return self.columns[-1]
 
+    @property
+    def ordered(self) -> tuple[bool, ...]:
+        return tuple(bound is not None for bound in self.bounds)
+
+    def to_codes(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Rows of values, as every method is measured on them."""
+        parts = [
+            column.astype(np.int64) if bound is None else _binned(column, *bound)[0]
+            for column, bound in zip(values.T, self.bounds, strict=True)
+        ]
+        return np.stack(parts, axis=1)
+
+    def to_values(self, codes: NDArray[np.int64], seed: int) -> NDArray[np.float64]:
+        """Rows of codes, each number drawn evenly from its bin; where a code says that there is
+        none, not a number."""
+        generator = np.random.default_rng(seed)
+        parts = []
+        for column, bound, whole in zip(codes.T, self.bounds, self.whole, strict=True):
+            if bound is None:
+                parts.append(column.astype(np.float64))
+                continue
+            low, high = bound
+            bins = min(BINS, high - low + 1)
+            drawn = low + (column + generator.random(len(column))) * (high - low + 1) / bins
+            drawn = np.floor(drawn) if whole else np.minimum(drawn, high)
+            parts.append(np.where(column < bins, drawn, np.nan))
+        return np.stack(parts, axis=1)
+
 
 def coded(name: str, folder: Path) -> Coded:
     """Read and code a table. A fixed fifth of the rows is held out."""
     frame = pl.read_csv(folder / f"{name}.csv.gz", infer_schema=False)
-    if name == "adult":
+    real: frozenset[str] = frozenset()
+    if name in SHIPPED:
+        shipped = SHIPPED[name]
+        bounds, target = dict(shipped.bounds), shipped.target
+        real = frozenset(bounds) - shipped.whole
+    elif name == "adult":
         frame, bounds, target = frame.drop("split"), _ADULT_BOUNDS, "income"
     elif name == "satellite":
         # 36 brightnesses, bytes as the satellite sends them; whether the soil is damp is what is
@@ -70,31 +108,40 @@ def coded(name: str, folder: Path) -> Coded:
         frame = frame.drop("PINCP", "PINCP_DECILE", "PWGTP", "WGTP", "INDP")
         bounds, target = _ACS_BOUNDS, "high_income"
     frame = frame.select(*(column for column in frame.columns if column != target), target)
-    parts, levels, ordered = [], [], []
+    parts, levels, values = [], [], []
     for column in frame.columns:
-        codes, count = _code(frame[column], bounds.get(column))
+        codes, count, numbers = _code(frame[column], bounds.get(column))
         parts.append(codes)
         levels.append(count)
-        ordered.append(column in bounds)
-    rows = np.stack(parts, axis=1)
+        values.append(numbers)
+    rows, raw = np.stack(parts, axis=1), np.stack(values, axis=1)
     order = np.random.default_rng(20_240_101).permutation(len(rows))
     held = len(rows) // 5
     return Coded(
         name,
         tuple(frame.columns),
         tuple(levels),
-        tuple(ordered),
+        tuple(bounds.get(column) for column in frame.columns),
+        tuple(column in bounds and column not in real for column in frame.columns),
         rows[order[held:]],
         rows[order[:held]],
+        raw[order[held:]],
     )
 
 
-def _code(series: pl.Series, bounds: tuple[int, int] | None) -> tuple[NDArray[np.int64], int]:
+def _code(
+    series: pl.Series, bounds: tuple[int, int] | None
+) -> tuple[NDArray[np.int64], int, NDArray[np.float64]]:
     if bounds is None:
         distinct = sorted(series.unique().to_list())
-        return np.searchsorted(np.array(distinct), series.to_numpy().astype(str)), len(distinct)
-    low, high = bounds
+        codes = np.searchsorted(np.array(distinct), series.to_numpy().astype(str))
+        return codes, len(distinct), codes.astype(np.float64)
     numbers = series.cast(pl.Float64, strict=False).to_numpy()
+    codes, count = _binned(numbers, *bounds)
+    return codes, count, numbers
+
+
+def _binned(numbers: NDArray[np.float64], low: int, high: int) -> tuple[NDArray[np.int64], int]:
     missing = np.isnan(numbers)
     bins = min(BINS, high - low + 1)
     codes = np.clip((np.nan_to_num(numbers) - low) * bins / (high - low + 1), 0, bins - 1).astype(
@@ -103,8 +150,9 @@ def _code(series: pl.Series, bounds: tuple[int, int] | None) -> tuple[NDArray[np
     return np.where(missing, bins, codes), bins + bool(missing.any())
 
 
-def schema_text(table: Coded, *, size: int | None = None) -> str:
-    """The schema of the coded table for dpublish: every code is a declared level."""
+def schema_text(table: Coded, *, size: int | None = None, raw: bool = False) -> str:
+    """The schema of the coded table for dpublish: every code is a declared level. `raw`: of the
+    table of values, where numbers have their bounds and no bins."""
     lines = [
         "[dataset]",
         f'name = "{table.name}"',
@@ -112,7 +160,15 @@ def schema_text(table: Coded, *, size: int | None = None) -> str:
         f'target = "{table.target}"',
     ]
     lines += [f"nominal_size = {size}"] if size else []
-    for column, count, ordered in zip(table.columns, table.levels, table.ordered, strict=True):
+    for place, (column, count, bound) in enumerate(
+        zip(table.columns, table.levels, table.bounds, strict=True)
+    ):
+        if raw and bound is not None:
+            kind = "integer" if table.whole[place] else "real"
+            lines += [f'[columns."{column}"]', f'kind = "{kind}"']
+            lines += [f"lower = {bound[0]}", f"upper = {bound[1]}"]
+            continue
+        ordered = bound is not None
         lines += [
             f'[columns."{column}"]',
             f'kind = "{"ordinal" if ordered else "categorical"}"',

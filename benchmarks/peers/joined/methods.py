@@ -19,9 +19,11 @@ METHODS = {
     "real": Method("bootstrap.py"),
     "dpublish-pure": Method("ours.py", words=("pure",)),
     "dpublish-approximate": Method("ours.py", words=("approximate",)),
+    "dpublish-raw": Method("ours.py", words=("approximate", "raw")),
     "opendp-mst": Method("peer_opendp.py", "opendp", ("mst",)),
     "opendp-aim": Method("peer_opendp.py", "opendp", ("aim",)),
     "dpmm-mst": Method("peer_dpmm.py", "dpmm", ("mst",)),
+    "dpmm-mst-raw": Method("peer_dpmm.py", "dpmm", ("mst", "raw")),
     "dpmm-aim": Method("peer_dpmm.py", "dpmm", ("aim",)),
     "dpmm-privbayes": Method("peer_dpmm.py", "dpmm", ("privbayes",)),
     "smartnoise-mst": Method("peer_smartnoise.py", "smartnoise", ("mst",)),
@@ -29,5 +31,7 @@ METHODS = {
     "datasynthesizer": Method("peer_datasynthesizer.py", "datasynthesizer"),
     "diffprivlib-logistic": Method("peer_diffprivlib.py", "diffprivlib"),
 }
-OURS = ("dpublish-pure", "dpublish-approximate")
+OURS = ("dpublish-pure", "dpublish-approximate", "dpublish-raw")
+RAW = ("dpublish-raw", "dpmm-mst-raw")
+"""Methods that are given the numbers and their bounds, and find bins themselves."""
 ADAPTIVE = ("opendp-aim", "smartnoise-aim", "dpmm-aim")  # many rounds of fitting: minutes to hours

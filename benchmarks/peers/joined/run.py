@@ -59,6 +59,10 @@ def run(
             levels=table.levels,
             ordered=flags,
             schema=schema_text(table),
+            values=table.values,
+            bounds=np.array([bound or (np.nan, np.nan) for bound in table.bounds], dtype=float),
+            whole=np.array(table.whole),
+            raw_schema=schema_text(table, raw=True),
         )
         words = [str(source), str(target), epsilon, DELTA, str(seed), *chosen.words]
         start = time.perf_counter()
@@ -80,7 +84,13 @@ def run(
         }
         if "scores" in held:
             return line | {"auc_logistic": auc_of(table, held["scores"])}
-        return line | {"rows": len(held["rows"])} | measure(table, held["rows"].astype(np.int64))
+        if "values" in held:  # of a method that was given the numbers themselves
+            values = held["values"]
+            rows = table.to_codes(values)
+        else:
+            rows = held["rows"].astype(np.int64)
+            values = table.to_values(rows, seed)
+        return line | {"rows": len(rows)} | measure(table, rows, values)
 
 
 def child(command: list[str], errors: Path, timeout: float) -> tuple[int | None, Any]:

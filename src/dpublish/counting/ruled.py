@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.encode import EncodedBatch, Encoder
-from dpublish.declare.rules import MAX_RULE_CELLS, broken_cells, exact_domain
+from dpublish.declare.rules import MAX_RULE_CELLS, cells_where, exact_domain
 from dpublish.declare.schema import Schema
 from dpublish.errors import SchemaError
 from dpublish.sources.sources import Source
@@ -40,7 +40,7 @@ class RuledRows(Source):
         self._source, self._rules = source, schema.rules
         self._exact = exact_domain(schema.rules, schema.columns, schema.name)
         self._encoder = Encoder(self._exact)
-        self._broken = [broken_cells(rule, self._exact) for rule in schema.rules]
+        self._broken = [cells_where(rule, self._exact) for rule in schema.rules]
         self.texts_only, self.names_are_metadata = source.texts_only, source.names_are_metadata
 
     def columns(self) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ class RuledRows(Source):
             named = [wider.axis(name).cardinality for name in rule.columns]
             if np.prod(named, dtype=np.float64) > MAX_RULE_CELLS:
                 return None
-            found = broken_cells(rule, wider)
+            found = cells_where(rule, wider)
             if found is None or found.cut.any():
                 return None
         return wider
@@ -113,6 +113,6 @@ def require_rules(source: Source, schema: Schema) -> None:
     source.require(rule_columns(schema), schema_name=schema.name)
     exact = exact_domain(schema.rules, schema.columns, schema.name)
     for rule in schema.rules:
-        found = broken_cells(rule, exact)
+        found = cells_where(rule, exact)
         if found is None or found.cut.any():
             raise SchemaError(f"The rule '{rule.describe()}' cannot be told from single values.")

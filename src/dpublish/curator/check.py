@@ -22,7 +22,7 @@ from dpublish.curator.units import named_as_unit
 from dpublish.declare.columns import Column
 from dpublish.declare.domain import Axis, Domain, resolve_axis
 from dpublish.declare.encode import Encoder
-from dpublish.declare.rules import broken_cells, exact_domain
+from dpublish.declare.rules import Fact, cells_where, exact_domain
 from dpublish.declare.schema import Schema
 from dpublish.declare.source_format import SourceFormat
 from dpublish.declare.spelling import BLANKS
@@ -179,6 +179,7 @@ class _Look:
         rows, dropped, counts, units = self._count(source, declared, unit)
         columns = self._columns(source, declared, counts, rows)
         self._rules(source, present, rows)
+        self._totals(source, present, rows)
         if rows == 0:
             self.problems.append("The data has no rows.")
         elif dropped > (1 - self.at_least) * rows:
@@ -239,13 +240,7 @@ class _Look:
         rules = [rule for rule in self.schema.rules if set(rule.columns) <= set(present)]
         if not rules:
             return
-        domain = exact_domain(rules, self.schema.columns, self.schema.name)
-        cells = [found for rule in rules if (found := broken_cells(rule, domain))]
-        broken = [0] * len(rules)
-        for batch, _ in source.coded(Encoder(domain)):
-            codes = batch.kept()
-            for number, one in enumerate(cells):
-                broken[number] += int(one.cells[tuple(codes[p] for p in one.places)].sum())
+        broken = self._rows_with(source, rules)
         for rule, count in zip(rules, broken, strict=True):
             if count:
                 many = count > (1 - self.at_least) * rows
@@ -253,6 +248,31 @@ class _Look:
                     f"{count:,} of {rows:,} rows break the rule '{rule.describe()}'. Joined "
                     "histograms leave them out."
                 )
+
+    def _totals(self, source: Source, present: Sequence[str], rows: int) -> None:
+        """Public totals beside what the rows have: releases take them for true."""
+        totals = [one for one in self.schema.totals if set(one.columns) <= set(present)]
+        parts = [one for one in totals if one.where]
+        counts = dict(zip(parts, self._rows_with(source, parts), strict=True))
+        for one in totals:
+            count = counts.get(one, rows)
+            if count != one.rows:
+                self.problems.append(
+                    f"The public total of {one.describe()} is not what the rows have: {count:,}."
+                )
+
+    def _rows_with(self, source: Source, facts: Sequence[Fact]) -> list[int]:
+        """How many rows satisfy the condition of each rule or total."""
+        if not facts:
+            return []
+        domain = exact_domain(facts, self.schema.columns, self.schema.name)
+        cells = [found for fact in facts if (found := cells_where(fact, domain))]
+        counts = [0] * len(facts)
+        for batch, _ in source.coded(Encoder(domain)):
+            codes = batch.kept()
+            for number, one in enumerate(cells):
+                counts[number] += int(one.cells[tuple(codes[p] for p in one.places)].sum())
+        return counts
 
     def _units(self, parts: Sequence[pl.Series]) -> UnitCheck | None:
         """Units by a hash of their names, which is enough to count them."""

@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from dpublish.declare.calendar import CALENDAR
 from dpublish.declare.calendar_cells import bounded_times, numbers_of
 from dpublish.declare.domain import Axis, Domain
-from dpublish.declare.rules import broken_cells
+from dpublish.declare.rules import cells_where
 from dpublish.declare.spelling import BLANKS, ZERO_FRACTION
 from dpublish.errors import SchemaError, did_you_mean
 
@@ -108,7 +108,7 @@ class Encoder:
         self._axes = [
             _NumberEncoder(axis) if axis.numeric else _LabelEncoder(axis) for axis in domain.axes
         ]
-        self._rules = [found for rule in domain.rules if (found := broken_cells(rule, domain))]
+        self._rules = [found for rule in domain.rules if (found := cells_where(rule, domain))]
 
     @property
     def dtypes(self) -> list[type[np.unsignedinteger]]:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,18 @@ MAX_RULE_CELLS = 1 << 24
 _KEYS = {"if", "then", "source"}
 
 
+class Fact(Protocol):
+    """What is declared of the rows that satisfy a condition over a few columns: a rule says that
+    there are none, a total (totals.py) how many there are."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+    @property
+    def condition(self) -> str: ...
+    def describe(self) -> str: ...
+    def __hash__(self) -> int: ...
+
+
 @dataclass(frozen=True)
 class Rule:
     """`given` implies `then`; `columns` are those that the two name. `source` says where the rule
@@ -45,8 +57,8 @@ class Rule:
     source: str = ""
 
     @property
-    def broken(self) -> str:
-        """The condition of the rows that break it."""
+    def condition(self) -> str:
+        """Of the rows that break it."""
         return f"({self.given}) and not ({self.then})"
 
     def to_dict(self) -> dict[str, str]:
@@ -57,9 +69,9 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class BrokenCells:
-    """Along the columns at some places of a domain: which combinations of codes break a rule, and
-    which of them only in part, because a constant of the rule cuts a bin."""
+class CellsWhere:
+    """Along the columns at some places of a domain: which combinations of codes satisfy a
+    condition, and which of them only in part, because a constant of it cuts a bin."""
 
     places: tuple[int, ...]
     cells: NDArray[np.bool_]
@@ -105,51 +117,52 @@ def rule_of(given: str, then: str, domain: Domain, where: str) -> Rule:
 
 
 @cache
-def broken_cells(rule: Rule, domain: Domain) -> BrokenCells | None:
-    """Which combinations of codes break a rule; None where the domain lacks a column of it."""
+def cells_where(fact: Fact, domain: Domain) -> CellsWhere | None:
+    """Which combinations of codes break a rule, or are in a total; None where the domain lacks a
+    column of it."""
     from dpublish.query.masks import select
 
-    if not set(rule.columns) <= set(domain.names):
+    if not set(fact.columns) <= set(domain.names):
         return None
-    places = tuple(domain.names.index(name) for name in rule.columns)
+    places = tuple(domain.names.index(name) for name in fact.columns)
     small = Domain(tuple(domain.axes[place] for place in places))
     cells = math.prod(small.shape)
     if cells > MAX_RULE_CELLS:
         raise SchemaError(
-            f"The rule '{rule.describe()}' ties together {cells:,} combinations of values; at most "
+            f"'{fact.describe()}' ties together {cells:,} combinations of values; at most "
             f"{MAX_RULE_CELLS:,} are looked at. Give its columns fewer bins."
         )
     codes = np.unravel_index(np.arange(cells), small.shape)
-    node = _condition(rule, small)
+    node = _condition(fact, small)
     found = select(node, small).cover(lambda place: codes[place].astype(np.int64), cells)
     inside = found.inside.reshape(small.shape)
-    return BrokenCells(places, inside, found.touched.reshape(small.shape) & ~inside)
+    return CellsWhere(places, inside, found.touched.reshape(small.shape) & ~inside)
 
 
-def with_cuts(axis: Axis, rules: Sequence[Rule], domain: Domain) -> Axis:
-    """A numeric axis with an edge at every constant that a rule compares its values with."""
+def with_cuts(axis: Axis, facts: Sequence[Fact], domain: Domain) -> Axis:
+    """A numeric axis with an edge at every constant that a condition compares its values with."""
     if not axis.numeric:
         return axis
-    ends = {end for rule in rules for end in _constants(rule, axis.name, domain)}
+    ends = {end for fact in facts for end in _constants(fact, axis.name, domain)}
     inside = {end for end in ends if axis.edges[0] < end < axis.edges[-1]}
     return replace(axis, edges=tuple(sorted({*axis.edges, *inside})))
 
 
-def exact_domain(rules: Sequence[Rule], columns: Mapping[str, Column], schema_name: str) -> Domain:
-    """The columns of rules, over parts that none of them cuts."""
-    names = dict.fromkeys(name for rule in rules for name in rule.columns)
+def exact_domain(facts: Sequence[Fact], columns: Mapping[str, Column], schema_name: str) -> Domain:
+    """The columns of rules or totals, over parts that none of them cuts."""
+    names = dict.fromkeys(name for fact in facts for name in fact.columns)
     axes = [resolve_axis(columns[name], schema_name=schema_name, default_bins=1) for name in names]
     whole = Domain(tuple(axes))
-    return Domain(tuple(with_cuts(axis, rules, whole) for axis in axes))
+    return Domain(tuple(with_cuts(axis, facts, whole) for axis in axes))
 
 
-def _constants(rule: Rule, name: str, domain: Domain) -> set[Any]:
+def _constants(fact: Fact, name: str, domain: Domain) -> set[Any]:
     from dpublish.query.predicate import And, Leaf, Or
 
-    if name not in rule.columns or not set(rule.columns) <= set(domain.names):
+    if name not in fact.columns or not set(fact.columns) <= set(domain.names):
         return set()
     place = domain.names.index(name)
-    out, left = set(), [_condition(rule, domain)]
+    out, left = set(), [_condition(fact, domain)]
     for node in left:
         if isinstance(node, And | Or):
             left.extend(node.parts)
@@ -158,7 +171,7 @@ def _constants(rule: Rule, name: str, domain: Domain) -> set[Any]:
     return out
 
 
-def _condition(rule: Rule, domain: Domain) -> Node:
+def _condition(fact: Fact, domain: Domain) -> Node:
     from dpublish.query.predicate import parse_predicate
 
-    return parse_predicate(rule.broken, domain)
+    return parse_predicate(fact.condition, domain)

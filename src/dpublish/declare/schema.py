@@ -22,6 +22,11 @@ universe = ["bread", "milk"]    # or universe_file = "items.txt"
 [[rules]]                       # what every row obeys
 if = "age < 15"
 then = "married = 'no'"
+
+[[totals]]                      # numbers that are public already
+rows = 21790
+where = "sex = 'female'"
+source = "census 2021, table 3"
 """
 
 from __future__ import annotations
@@ -41,6 +46,7 @@ from dpublish.declare.relation import Neighbours, Relation
 from dpublish.declare.rules import Rule, read_rules
 from dpublish.declare.source_format import SourceFormat, read_source_format
 from dpublish.declare.spelling import BLANKS
+from dpublish.declare.totals import Total, read_totals
 from dpublish.errors import SchemaError, did_you_mean
 
 NEIGHBOURS: tuple[str, ...] = get_args(Neighbours)
@@ -68,7 +74,7 @@ _DATASET_KEYS = {
     "period",
     *ABOUT,
 }
-_TABLES = {"dataset", "source", "columns", "items", "rules", "draft"}
+_TABLES = {"dataset", "source", "columns", "items", "rules", "totals", "draft"}
 _ITEM_KEYS = {"universe", "universe_file", "outside", "source"}
 
 
@@ -119,6 +125,7 @@ class Schema:
     period: str | None = None
     about: Mapping[str, str] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
+    totals: tuple[Total, ...] = ()
     size_added: bool = field(default=False, compare=False, repr=False)
     """Whether the number of units was not declared but counted, or given beside the schema."""
 
@@ -163,7 +170,10 @@ class Schema:
     @property
     def size_or_nominal(self) -> int | None:
         """The public number that stands for n, or None when none was declared."""
-        return self.size if self.neighbours == "replace-one" else self.nominal_size
+        if self.neighbours == "replace-one":
+            return self.size
+        whole = self.declared_rows if self.unit.column is None else None
+        return whole if self.nominal_size is None else self.nominal_size
 
     @property
     def digest(self) -> str:
@@ -184,6 +194,11 @@ class Schema:
         it."""
         return _sha256(self.to_dict())
 
+    @property
+    def declared_rows(self) -> int | None:
+        """The number of all rows, where it is one of the public totals."""
+        return next((total.rows for total in self.totals if not total.where), None)
+
     def with_size(self, size: int) -> Schema:
         """The same schema with a public number of units, where it declares none."""
         if self.size_or_nominal not in (None, size):
@@ -191,6 +206,12 @@ class Schema:
             raise SchemaError(
                 f"Schema '{self.name}' declares {key} = {self.size_or_nominal}; another one "
                 f"cannot be given beside it."
+            )
+        exact = self.neighbours == "replace-one" and self.unit.column is None
+        if exact and self.declared_rows not in (None, size):
+            raise SchemaError(
+                f"Schema '{self.name}' declares a public total of {self.declared_rows:,} rows, and "
+                f"there are {size:,}. Correct the total, or leave it out."
             )
         added = self.size_added or self.size_or_nominal is None
         if self.neighbours == "replace-one":
@@ -249,6 +270,8 @@ class Schema:
                 rule.to_dict() | ({"source": rule.source} if wording and rule.source else {})
                 for rule in self.rules
             ]
+        if self.totals:
+            out["totals"] = [total.to_dict() for total in self.totals]
         if self.draft:
             out["draft"] = {"derived_from_rows": True}
         return out
@@ -263,7 +286,8 @@ class Schema:
         ]
         if "items" in data:
             blocks.append(_toml_table("items", data["items"]))
-        blocks += [_toml_table("[rules]", rule) for rule in data.get("rules", ())]
+        for name in ("rules", "totals"):
+            blocks += [_toml_table(f"[{name}]", fact) for fact in data.get(name, ())]
         return "\n\n".join(blocks) + "\n"
 
 
@@ -393,6 +417,20 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
             isinstance(text := dataset[key], str) and text.strip() and text.isprintable()
         ):
             problems.append(f"[dataset]: {key} must be a line of text, not {text!r:.60}.")
+    totals: tuple[Total, ...] = ()
+    unit_name = None if dataset.get("unit", "row") == "row" else str(dataset["unit"])
+    if "totals" in data and columns and len(columns) == len(tables):
+        with _noting(problems):
+            totals = read_totals(
+                data["totals"],
+                columns,
+                schema_name=str(name),
+                unit=unit_name,
+                rules=rules,
+                size=sizes["size"] if unit_name is None else None,
+            )
+    elif "totals" in data and "items" in data:
+        problems.append("[[totals]] speak of the rows of a table, not of [items].")
     about: dict[str, str] = {}
     for key in ABOUT:
         if key in dataset:
@@ -418,6 +456,7 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
         period=dataset.get("period"),
         about=about,
         rules=rules,
+        totals=totals,
     )
     return schema, []
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from dpublish.declare.domain import Axis, Domain, fine_edges, resolve_axis
 from dpublish.declare.relation import Relation
-from dpublish.declare.rules import with_cuts
+from dpublish.declare.rules import Fact, with_cuts
 from dpublish.declare.schema import Schema
 from dpublish.methods.draws import noisy_counts
 from dpublish.models.junction_tree.consistency import (
@@ -195,8 +195,11 @@ def finds_bins(schema: Schema, axis: Axis) -> bool:
     )
 
 
-def fine_domain(schema: Schema, domain: Domain, adaptive: Sequence[str]) -> Domain:
-    """What rows are coded over: fine cells of the columns whose bins are found, else the domain."""
+def fine_domain(
+    schema: Schema, domain: Domain, adaptive: Sequence[str], facts: Sequence[Fact] = ()
+) -> Domain:
+    """What rows are coded over: fine cells of the columns whose bins are found, which end where
+    rules and other declared facts compare, else the domain."""
     axes = [
         replace(axis, edges=fine_edges(schema.column(axis.name), schema_name=schema.name))
         if axis.name in adaptive
@@ -204,7 +207,8 @@ def fine_domain(schema: Schema, domain: Domain, adaptive: Sequence[str]) -> Doma
         for axis in domain.axes
     ]
     cut = [
-        with_cuts(axis, domain.rules, domain) if axis.name in adaptive else axis for axis in axes
+        with_cuts(axis, [*domain.rules, *facts], domain) if axis.name in adaptive else axis
+        for axis in axes
     ]
     return Domain(tuple(cut), domain.rules)
 

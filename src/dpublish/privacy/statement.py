@@ -70,6 +70,15 @@ def privacy_statement(
         ),
         "It assumes that the schema (columns, levels, bounds, sizes, unit) was written without "
         "looking at the private rows.",
+        *(
+            [
+                f"The schema declares {len(schema.totals)} public totals. What they and other "
+                f"knowledge tell about a unit is not protected; what this {what} adds to it is "
+                "bounded as stated."
+            ]
+            if schema.totals
+            else []
+        ),
     ]
     if not publishable:
         lines.insert(

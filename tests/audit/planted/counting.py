@@ -39,6 +39,12 @@ def histogram_replace(noise, rows):
     return noise.laplace(counts(rows, 2), sensitivity=2 * ONE, epsilon=ONE)
 
 
+def agreeing_histogram(noise, rows, total):
+    """Noisy counts that are made to add up to a total: a public one, or that of the rows."""
+    noisy = noise.laplace(counts(rows, 2), sensitivity=ONE, epsilon=ONE)
+    return noisy.tolist(), (noisy + (total - noisy.sum()) // 2).tolist()
+
+
 def all_cells_but_one(noise, rows):
     exact = counts(rows, 2)
     return np.concatenate([noise.laplace(exact[:1], sensitivity=ONE, epsilon=ONE), exact[1:]])
@@ -576,5 +582,13 @@ COUNTING = (
         broken=texts_by_rows,
         correct=texts_by_units,
         run=replayed(TEXT_UNITS),
+    ),
+    bug(
+        "a public total that is counted from the rows",
+        "exact",
+        "privacy,support",
+        broken=lambda noise, rows: agreeing_histogram(noise, rows, total=len(rows)),
+        correct=lambda noise, rows: agreeing_histogram(noise, rows, total=3),
+        run=exactly(ADD),
     ),
 )

@@ -32,17 +32,23 @@ MOVED = (
 VOLUNTEERS = {"volunteers.csv": csv("a", ["true", "false", "true", "true"])}
 
 
-def bits(*names: str) -> str:
-    """Columns of yes or no; what is neither is dropped."""
-    return "".join(f'[columns.{name}]\nkind = "boolean"\noutside = "drop"\n' for name in names)
+def bits(*names: str, outside: str = "drop") -> str:
+    """Columns of yes or no; what is neither is dropped, unless said otherwise."""
+    return "".join(f'[columns.{name}]\nkind = "boolean"\noutside = "{outside}"\n' for name in names)
 
 
 def table_trial(
-    method: str, relation: str, columns: tuple[str, ...], *, rules: str = "", **options: Any
+    method: str,
+    relation: str,
+    columns: tuple[str, ...],
+    *,
+    facts: str = "",
+    outside: str = "drop",
+    **options: Any,
 ) -> Trial:
-    """A release method on all small tables of yes-or-no columns."""
+    """A release method on all small tables of yes-or-no columns; `facts` are rules or totals."""
     universe = {1: ONE_BIT, 2: TWO_BITS, 3: THREE_BITS}[len(columns)]
-    declared = bits(*columns) + rules
+    declared = bits(*columns, outside=outside) + facts
     return release_trial(method, relation, declared, ",".join(columns), universe, **options)
 
 
@@ -213,7 +219,7 @@ def joined_histograms() -> Iterator[Trial]:
         settings={"noise": "laplace"},
         claim=Cost.pure(2),
         case="a rule that rows may break",
-        rules="[[rules]]\nif = 'a = true'\nthen = 'b = true'\n",
+        facts="[[rules]]\nif = 'a = true'\nthen = 'b = true'\n",
         exact=Exact(window=(0, 1), pairs=4),
         sampled=Sampled(runs=1000),
     )
@@ -228,6 +234,20 @@ def joined_histograms() -> Iterator[Trial]:
         exact=Exact(window=(0, 1), pairs=4),
         sampled=Sampled(runs=1000),
     )
+    for relation in RELATIONS:
+        yield table_trial(
+            "joined-histograms",
+            relation,
+            ("a",),
+            settings={"noise": "laplace"},
+            claim=Cost.pure(2),
+            case="public totals that the rows may contradict",
+            facts="[[totals]]\nrows = 2\nsource = 'a census'\n"
+            "[[totals]]\nrows = 1\nwhere = 'a = true'\nsource = 'a census'\n",
+            outside="other",
+            exact=Exact(window=(0, 2), pairs=12),
+            sampled=Sampled(runs=1000),
+        )
     rho = Cost.zcdp("1/4")
     yield table_trial(
         "joined-histograms",

@@ -55,8 +55,9 @@ def noisy_histogram(
         epsilon=settings.cell_epsilon,
         label="cells",
     )
-    if total["kind"] == "unknown" and total_is_public(schema, settings.domain):
-        total = {"kind": "public", "value": public_rows(schema), "scale": None}
+    rows = counted_rows(schema, settings.domain)
+    if total["kind"] == "unknown" and rows is not None:
+        total = {"kind": "public", "value": rows, "scale": None}
     return Output(
         facts={
             "threshold": threshold,
@@ -244,10 +245,12 @@ class Histogram(Mechanism):
                 f"({schema.neighbours}).",
                 *([] if search is None else [search.describe()]),
                 noise_sentence(settings),
+                *total_sentences(schema, domain),
                 *self._sentences(settings, expected),
             ),
             warnings=(
                 *total_warnings(share, schema, domain),
+                *unused_totals(schema, domain),
                 *collapsed_warnings(undeclared if self.bins is None else ()),
             ),
         )
@@ -397,7 +400,8 @@ def share_for_total(given: Amount | None, schema: Schema, domain: Domain) -> Fra
     """The share of epsilon for a noisy total: as given, or 1/20 where the number of counted rows is
     private."""
     if given is None:
-        return Fraction(0) if total_is_public(schema, domain) else DEFAULT_COUNT_SHARE
+        known = counted_rows(schema, domain) is not None
+        return Fraction(0) if known else DEFAULT_COUNT_SHARE
     return exact(given, "count_share")
 
 
@@ -433,12 +437,32 @@ def noise_sentence(settings: CountSettings) -> str:
     )
 
 
+def total_sentences(schema: Schema, domain: Domain) -> tuple[str, ...]:
+    """The public total of all rows, where it is used."""
+    every = [total for total in schema.totals if not total.where]
+    if not every or counted_rows(schema, domain) is None:
+        return ()
+    return (f"Public, and taken for true: {every[0].describe()}.",)
+
+
 def total_warnings(share: Fraction, schema: Schema, domain: Domain) -> tuple[str, ...]:
-    if share > 0 or total_is_public(schema, domain):
+    if share > 0 or counted_rows(schema, domain) is not None:
         return ()
     return (
         "No total is published (count_share = 0), so estimates cannot tell what the "
         "threshold hides.",
+    )
+
+
+def unused_totals(schema: Schema, domain: Domain) -> tuple[str, ...]:
+    """Public totals that a table of cells is not held to."""
+    whole = counted_rows(schema, domain) is not None
+    unused = [total for total in schema.totals if total.where or not whole]
+    if not unused:
+        return ()
+    return (
+        f"{len(unused)} of {len(schema.totals)} public totals are not used: a histogram takes that "
+        "of all rows, where none is left out. Joined histograms are held to totals of conditions.",
     )
 
 
@@ -458,6 +482,15 @@ def public_rows(schema: Schema) -> int | None:
     if schema.neighbours == "replace-one" and schema.size:
         return schema.size * schema.unit.max_rows
     return None
+
+
+def counted_rows(schema: Schema, domain: Domain) -> int | None:
+    """The number of counted rows, where public facts tell it: the declared size, or a public total
+    of all rows."""
+    if total_is_public(schema, domain):
+        return schema.size
+    every = schema.unit.column is None and keeps_every_row(domain)
+    return schema.declared_rows if every else None
 
 
 def total_is_public(schema: Schema, domain: Domain) -> bool:

@@ -29,6 +29,7 @@ from dpublish.methods.joined_histograms.structure import (
 from dpublish.methods.joined_histograms.workload import declared_triples
 from dpublish.models.junction_tree.consistency import Ints
 from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, fit_model
+from dpublish.models.junction_tree.known_sums import KnownSum, known_sums
 from dpublish.models.junction_tree.measured import ordered_widths
 from dpublish.models.junction_tree.model import JunctionModel
 from dpublish.models.junction_tree.structural_zeros import Zeros, structural_zeros
@@ -48,6 +49,12 @@ class Job:
     columns: tuple[int, ...]
     domain: Domain
     zeros: tuple[Zeros, ...] = ()
+
+    @property
+    def known(self) -> tuple[KnownSum, ...]:
+        """The public totals, as sums over the cells of columns: public."""
+        sums = known_sums(self.settings.totals, self.domain, self.settings.target_index)
+        return tuple(one for one in sums if one is not None)
 
     @classmethod
     def of(cls, noise: Noise, codes: Any, plan: Plan[JoinedSettings]) -> Job:
@@ -79,6 +86,7 @@ class Job:
             target=self.settings.target_index,
             total=self.settings.public_rows,
             zeros=self.zeros,
+            known=self.known,
         )
 
 

@@ -62,6 +62,7 @@ from dpublish.methods.joined_histograms.workload import (
 from dpublish.models.junction_tree.consistency import Ints
 from dpublish.models.junction_tree.fit import fit_column, fit_labels, grow_model
 from dpublish.models.junction_tree.grouping import group_limits
+from dpublish.models.junction_tree.known_sums import of_column
 from dpublish.models.junction_tree.measured import MAX_ROUNDS
 from dpublish.models.junction_tree.model import JunctionModel
 from dpublish.models.junction_tree.model_error import MODEL_VERSION, UNIT
@@ -249,8 +250,12 @@ def publish_columns(job: Job, columns: MeasuredColumns) -> Published:
     """What a reader of the noisy columns would make of them: the mechanism itself looks at nothing
     else from here on."""
     measured = {column: one for column, one in enumerate(columns.published(job)) if one is not None}
-    totals = fit_labels(list(measured.values()), [], job.settings.public_rows)
-    fitted = {column: fit_column(one, [], totals) for column, one in measured.items()}
+    known = job.known
+    totals = fit_labels(list(measured.values()), [], job.settings.public_rows, known)
+    fitted = {
+        column: fit_column(one, [], totals, known=of_column(known, column))
+        for column, one in measured.items()
+    }
     return Published(
         labels=totals,
         singles={column: table for column, (table, _) in fitted.items()},
@@ -376,6 +381,7 @@ def publish(
     """All that was measured, in the words of the format."""
     names, rows = job.domain.names, job.settings.public_rows
     by_label = [table.by_label(job.rows.labels) for table in tables.measured]
+    totals = job.settings.totals
     return Output(
         facts={
             "noise": job.budget.law,
@@ -395,6 +401,7 @@ def publish(
                 "scale": None,
             },
             **({"rules": [rule.to_dict() for rule in job.domain.rules]} if job.zeros else {}),
+            **({"totals": [one.to_dict() for one in totals]} if totals else {}),
         },
         tables={
             "columns": _stacked("column", job.columns, [columns.counts[c] for c in job.columns]),

@@ -9,13 +9,15 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpublish.declare.domain import Domain
-from dpublish.declare.rules import broken_cells, with_cuts
+from dpublish.declare.rules import Fact, cells_where, with_cuts
 from dpublish.declare.schema import Schema
+from dpublish.declare.totals import Total
 from dpublish.errors import PlanError, did_you_mean
 from dpublish.methods.adaptive_bins import STAGES, finds_bins, fine_domain
-from dpublish.methods.histogram.mechanism import keeps_every_row
+from dpublish.methods.histogram.mechanism import counted_rows, keeps_every_row
 from dpublish.methods.joined_histograms.structure import table_parts
 from dpublish.methods.joined_histograms.workload import Workload, declared_triples
+from dpublish.models.junction_tree.known_sums import known_sums
 from dpublish.models.junction_tree.measured import MAX_ROUNDS
 from dpublish.privacy.budget_split import BudgetSplit, Law
 from dpublish.privacy.cost import Cost, exact, largest_rho
@@ -95,16 +97,19 @@ class JoinedSettings(Settings):
     bins: int = hidden()
     fine: Domain = hidden()
     cell_deviations: Fraction = hidden()
+    totals: tuple[Total, ...] = hidden()
 
     @property
     def target_index(self) -> int | None:
         return None if self.target is None else self.domain.names.index(self.target)
 
     def rule_ends(self, column: int) -> list[float]:
-        """Where bins of a column end because a rule compares its values with these numbers."""
+        """Where bins of a column end because a rule or total compares its values with these
+        numbers."""
         axis = self.fine.axes[column]
         whole = replace(axis, edges=(axis.edges[0], axis.edges[-1]))
-        return list(with_cuts(whole, self.fine.rules, self.fine).edges[1:-1])
+        facts: list[Fact] = [*self.fine.rules, *self.totals]
+        return list(with_cuts(whole, facts, self.fine).edges[1:-1])
 
     @property
     def features(self) -> tuple[int, ...]:
@@ -119,9 +124,11 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
             "Joined histograms need [columns]; this schema declares set-valued data ([items])."
         )
     names = _column_names(method, schema)
-    domain = _ruled(schema, schema.domain(names, bins=method.bins))
     warnings: list[str] = []
-    target = _target(method, schema, domain, warnings)
+    plain = schema.domain(names, bins=method.bins)
+    target = _target(method, schema, plain, warnings)
+    totals = _totals(schema, plain, target, warnings)
+    domain = _ruled(schema, plain, totals)
     labels = 1 if target is None else domain.axis(target).cardinality
     for axis in domain.axes:
         if axis.cardinality * labels > MAX_COLUMN_CELLS:
@@ -184,15 +191,9 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
     )
     column_deviation = [budget.deviation(column_share * part) for part in parts]
     pair_deviation = budget.deviation(pair_share / (count - 1)) if count > 1 else None
-    public_rows = None
-    if (
-        schema.neighbours == "replace-one"
-        and schema.size
-        and schema.unit.column is None
-        and not schema.rules
-        and keeps_every_row(domain)
-    ):
-        public_rows = schema.size
+    public_rows = next((one.rows for one in totals if not one.where), None)
+    if public_rows is None:
+        public_rows = counted_rows(schema, domain)
     settings = JoinedSettings(
         domain=domain,
         noise=budget.law,
@@ -208,10 +209,11 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
         rounds=method.rounds,
         workload=_workload(method, domain),
         public_rows=public_rows,
+        totals=totals,
         bin_share=bin_share,
         adaptive=adaptive,
         bins=method.bins,
-        fine=fine_domain(schema, domain, adaptive),
+        fine=fine_domain(schema, domain, adaptive, totals),
         cell_deviations=cell_deviations,
     )
     _check_rules(settings.fine)
@@ -246,6 +248,11 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
         )
     if domain.rules:
         sentences.append("What a declared rule makes impossible has no people.")
+    if totals:
+        sentences.append(
+            "These public totals are taken for true, and hold exactly in the release: "
+            f"{'; '.join(one.describe() for one in totals)}."
+        )
     triples = len(declared_triples(settings))
     if triples and method.rounds != 0:
         sentences.append(
@@ -348,25 +355,59 @@ def _adaptive(schema: Schema, domain: Domain, target: str | None) -> tuple[str, 
     )
 
 
-def _ruled(schema: Schema, domain: Domain) -> Domain:
-    """The domain with the rules that speak of its columns, and with bins that no rule cuts, unless
-    they were declared so."""
+def _ruled(schema: Schema, domain: Domain, totals: Sequence[Total]) -> Domain:
+    """The domain with the rules that speak of its columns, and with bins that neither a rule nor a
+    total cuts, unless they were declared so."""
     rules = tuple(rule for rule in schema.rules if set(rule.columns) <= set(domain.names))
-    if not rules:
+    facts: list[Fact] = [*rules, *totals]
+    if not facts:
         return domain
     declared = {
         name for name in domain.names if schema.column(name).bins or schema.column(name).edges
     }
     axes = [
-        axis if axis.name in declared else with_cuts(axis, rules, domain) for axis in domain.axes
+        axis if axis.name in declared else with_cuts(axis, facts, domain) for axis in domain.axes
     ]
     return Domain(tuple(axes), rules)
+
+
+def _totals(
+    schema: Schema, domain: Domain, target: str | None, warnings: list[str]
+) -> tuple[Total, ...]:
+    """The public totals that the model can have exactly; of others a warning says why not."""
+    if not schema.totals:
+        return ()
+    if schema.unit.column is not None or not keeps_every_row(domain):
+        warnings.append(
+            "The public totals are not used: rows may be left out ("
+            + (
+                "of units that have too many"
+                if schema.unit.column is not None
+                else 'outside = "drop", or missing values without missing = true'
+            )
+            + "), and a total is that of all rows."
+        )
+        return ()
+    spoken = [total for total in schema.totals if set(total.columns) <= set(domain.names)]
+    place = None if target is None else domain.names.index(target)
+    sums = known_sums(spoken, _ruled(schema, domain, spoken), place)
+    used = []
+    for total, known in zip(spoken, sums, strict=True):
+        if known is not None or not total.where:
+            used.append(total)
+            continue
+        if len(set(total.columns) - {target}) > 1:
+            why = "it ties columns together; one column, with or without the target, can be held to"
+        else:
+            why = "it cuts a declared bin, or there are too many totals of this column"
+        warnings.append(f"The public total of {total.describe()} is not used: {why}.")
+    return tuple(used)
 
 
 def _check_rules(fine: Domain) -> None:
     """Rules must be such that a row's codes say whether it breaks them."""
     for rule in fine.rules:
-        found = broken_cells(rule, fine)
+        found = cells_where(rule, fine)
         if found is not None and found.cut.any():
             raise PlanError(
                 f"The rule '{rule.describe()}' compares with a number inside a declared bin, so "

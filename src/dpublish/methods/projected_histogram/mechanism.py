@@ -24,9 +24,9 @@ from dpublish.methods.histogram.mechanism import (
     Amount,
     CountSettings,
     count_settings,
+    counted_rows,
     noisy_histogram,
     search_facts,
-    total_is_public,
 )
 from dpublish.methods.projected_histogram.choose_k import (
     INCLUSION,
@@ -297,7 +297,7 @@ def count_projection(
     counts = table.count_cells(kept)
     content = noisy_histogram(noise, counts, replace(settings, domain=projected), schema)
     facts = dict(content.facts)
-    if facts["total"]["kind"] == "public" and not total_is_public(schema, settings.domain):
+    if facts["total"]["kind"] == "public" and counted_rows(schema, settings.domain) is None:
         # a column that was not chosen may still have dropped rows
         facts["total"] = {"kind": "unknown", "value": None, "scale": None}
     return replace(content, facts=facts, domain=projected)

@@ -24,6 +24,14 @@ from dpublish.models.junction_tree.consistency import (
     onto_simplex,
     sum_groups,
 )
+from dpublish.models.junction_tree.known_sums import (
+    Corrections,
+    KnownSum,
+    fit_known_labels,
+    of_column,
+    pin,
+    rake,
+)
 from dpublish.models.junction_tree.model import Fitted, JunctionModel, TableTooLarge
 from dpublish.models.junction_tree.model_error import MODEL_VERSION
 from dpublish.models.junction_tree.shrink import shrink, split_labels
@@ -81,26 +89,31 @@ def fit_model(
     total: int | None,
     version: int = MODEL_VERSION,
     zeros: Sequence[Zeros] = (),
+    known: Sequence[KnownSum] = (),
 ) -> JunctionModel:
     """The joined model. `columns[target]` is None; `total` is the public number of rows, where
-    there is one; `version` is one of `KNOWN_VERSIONS`; `zeros` is what rules forbid.
+    there is one; `version` is one of `KNOWN_VERSIONS`; `zeros` is what rules forbid; `known` are
+    public totals.
 
     Tables of one round are shrunk towards the model of the rounds before, towards which they were
     chosen.
     """
-    labels = fit_labels([column for column in columns if column is not None], tables, total)
+    labels = fit_labels([column for column in columns if column is not None], tables, total, known)
     singles = [
         np.diag(labels)
         if column is None
-        else without_impossible(
+        else _possible_column(
             fit_column(
                 column,
                 [table.sums_for(index) for table in tables if index in table.columns],
                 labels,
                 version=version,
+                known=of_column(known, index),
             )[0],
             index,
+            labels,
             zeros,
+            of_column(known, index),
         )
         for index, column in enumerate(columns)
     ]
@@ -110,16 +123,37 @@ def fit_model(
         index: common_states(count, index, tables, first_states(count, index, zeros))
         for index, count in levels.items()
     }
-    model = join_tables(labels, singles, state_of, [], target=target, zeros=zeros)
-    last = max((table.round for table in tables), default=0)
+    pinned = sorted({one.column for one in known if one.column is not None})
+    last = max((table.round for table in tables), default=-1)
+    model = join_tables(
+        labels,
+        singles,
+        state_of,
+        [],
+        target=target,
+        zeros=zeros,
+        pinned=pinned if last < 0 else (),
+    )
     for number in sorted({table.round for table in tables}):
         fresh = [
             fit_table(table, model, singles, labels) for table in tables if table.round == number
         ]
         model = add_tables(
-            model, fresh, state_of, sweeps=SWEEPS if number == last else SHORT_SWEEPS
+            model,
+            fresh,
+            state_of,
+            sweeps=SWEEPS if number == last else SHORT_SWEEPS,
+            pinned=pinned if number == last else (),
         )
     return model
+
+
+def _possible_column(
+    table: Floats, column: int, labels: Floats, zeros: Sequence[Zeros], known: Sequence[KnownSum]
+) -> Floats:
+    """A column's table without what a rule forbids, and with its public totals again."""
+    left = without_impossible(table, column, zeros)
+    return left if left is table or not known else rake(left, labels, known, least=0.0)
 
 
 def grow_model(model: JunctionModel, tables: Sequence[MeasuredTable]) -> JunctionModel:
@@ -147,7 +181,12 @@ def common_states(
 
 
 def add_tables(
-    model: JunctionModel, fresh: Sequence[Fitted], state_of: Mapping[int, Ints], *, sweeps: int
+    model: JunctionModel,
+    fresh: Sequence[Fitted],
+    state_of: Mapping[int, Ints],
+    *,
+    sweeps: int,
+    pinned: Sequence[int] = (),
 ) -> JunctionModel:
     """The model of largest entropy with a model's tables and a few more; it begins with that one's
     tree and factors."""
@@ -161,6 +200,7 @@ def add_tables(
         sweeps=sweeps,
         before=model.beliefs,
         zeros=model.zeros,
+        pinned=pinned,
     )
 
 
@@ -174,9 +214,10 @@ def join_tables(
     sweeps: int = SWEEPS,
     before: Beliefs | None = None,
     zeros: Sequence[Zeros] = (),
+    pinned: Sequence[int] = (),
 ) -> JunctionModel:
     """The model of largest entropy with the given tables. `before` is that of the first of these
-    tables."""
+    tables; the `pinned` columns have their own tables exactly."""
     wide = [one for one in zeros if len(one.columns) > 1]
     states = {column: int(state.max()) + 1 for column, state in state_of.items()}
     known = before.factors if before is not None else []
@@ -209,6 +250,8 @@ def join_tables(
         targets.append(target_of((column,), (first,), sums))
     targets += [target_of(table.columns, table.groups, table.table) for table in tables]
     beliefs.fit(targets, sweeps=sweeps, known=known)
+    if pinned:
+        pin(beliefs, singles, state_of, pinned)
     return JunctionModel(labels, singles, state_of, beliefs, tables, target=target, zeros=zeros)
 
 
@@ -220,11 +263,16 @@ def impossible(one: Zeros) -> tuple[tuple[int, ...], list[Ints], Floats]:
 
 
 def fit_labels(
-    columns: Sequence[MeasuredColumn], tables: Sequence[MeasuredTable], total: int | None
+    columns: Sequence[MeasuredColumn],
+    tables: Sequence[MeasuredTable],
+    total: int | None,
+    known: Sequence[KnownSum] = (),
 ) -> Floats:
     """Rows of each label: every table has its own noisy answer, and they are averaged by
     precision."""
     value, _ = label_estimate(columns, tables)
+    if known:
+        return fit_known_labels(value, known, total)
     if total is not None:
         return onto_simplex(value[:, None], np.array([float(total)]))[:, 0]
     return np.maximum(0.0, value)
@@ -255,11 +303,23 @@ def fit_column(
     labels: Floats,
     *,
     version: int = MODEL_VERSION,
+    known: Sequence[KnownSum] = (),
 ) -> tuple[Floats, float]:
     """Non-negative counts of a column by label that add up to the rows of each label, and the share
-    of the noise left."""
+    of the noise left. `known` are the column's public totals."""
     best = with_sums(column, more)
     more = [one for one in more if one.sums.shape[1] == len(labels)]
+    if known:
+        moved = Corrections.of(known, column.variance, more).moved(best)
+        table, left = _fit_column(column, more, labels, moved, version)
+        return rake(table, labels, known, least=1e-9), left
+    return _fit_column(column, more, labels, best, version)
+
+
+def _fit_column(
+    column: MeasuredColumn, more: Sequence[GroupSums], labels: Floats, best: Floats, version: int
+) -> tuple[Floats, float]:
+    """From the least-squares estimate of a column's table."""
     if np.count_nonzero(column.widths) > 2 and len(best) <= MAX_LEVELS:
         smoothed = smooth_column(best, column.variance, more, labels, column.widths)
         if smoothed is not None:

@@ -14,13 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.declare.domain import Axis, Domain
-from dpublish.declare.rules import MAX_RULES, Rule, broken_cells, rule_of
+from dpublish.declare.rules import MAX_RULES, Rule, cells_where, rule_of
+from dpublish.declare.totals import MAX_TOTALS, Total, total_of
 from dpublish.errors import BundleError, InputError
 from dpublish.models.integer_limits import believable
 from dpublish.models.junction_tree.cliques import CliqueTree
 from dpublish.models.junction_tree.consistency import Ints
 from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, common_states
 from dpublish.models.junction_tree.grouping import MAX_GROUPS
+from dpublish.models.junction_tree.known_sums import KnownSum, known_sums
 from dpublish.models.junction_tree.model_error import MODEL_VERSION, ModelError, read_model_error
 from dpublish.models.junction_tree.structural_zeros import Zeros, first_states, structural_zeros
 from dpublish.privacy.budget_split import laplace_variance
@@ -49,6 +51,8 @@ class Measured:
     total: int | None
     model_error: ModelError | None = None
     zeros: tuple[Zeros, ...] = ()
+    totals: tuple[Total, ...] = ()
+    known: tuple[KnownSum, ...] = ()
 
     @property
     def version(self) -> int:
@@ -85,6 +89,7 @@ def read_measured(domain: Domain, facts: Mapping[str, Any], tables: Arrays) -> M
             ordered_widths(domain.axes[column]),
         )
     zeros = structural_zeros(_read_rules(domain, facts), domain, target)
+    totals, known = _read_totals(domain, facts, target)
     joined = _read_joined(domain, facts, tables, target, labels, noise)
     _check_size(domain, joined, target, labels, zeros)
     return Measured(
@@ -94,6 +99,8 @@ def read_measured(domain: Domain, facts: Mapping[str, Any], tables: Arrays) -> M
         tables=joined,
         zeros=zeros,
         total=_total(facts),
+        totals=totals,
+        known=known,
         model_error=read_model_error(facts, noise),
     )
 
@@ -172,11 +179,34 @@ def _read_rules(domain: Domain, facts: Mapping[str, Any]) -> list[Rule]:
             raise BundleError("facts: a rule must have 'if' and 'then'.")
         try:
             rule = rule_of(text(item, "if", "rules"), text(item, "then", "rules"), domain, "rules")
-            broken_cells(rule, domain)
+            cells_where(rule, domain)
         except InputError:
             raise BundleError("facts: a rule does not fit the domain.") from None
         out.append(rule)
     return out
+
+
+def _read_totals(
+    domain: Domain, facts: Mapping[str, Any], target: int | None
+) -> tuple[tuple[Total, ...], tuple[KnownSum, ...]]:
+    """The public totals that the model has exactly, and the sums that they are."""
+    listed = facts.get("totals", [])
+    if not isinstance(listed, list) or len(listed) > MAX_TOTALS:
+        raise BundleError("facts: 'totals' must be a list of totals.")
+    out = []
+    for item in listed:
+        if not isinstance(item, Mapping) or not set(item) <= {"rows", "where", "source"}:
+            raise BundleError("facts: a total has 'rows', 'source' and 'where'.")
+        try:
+            one = total_of(item.get("rows"), item.get("where", ""), item.get("source"), domain, "")
+            fits = not one.where or known_sums([one], domain, target)[0] is not None
+        except InputError:
+            fits = False
+        if not fits:
+            raise BundleError("facts: a total does not fit the domain.")
+        out.append(one)
+    known = known_sums([one for one in out if one.where], domain, target)
+    return tuple(out), tuple(one for one in known if one is not None)
 
 
 def _rounds(facts: Mapping[str, Any], tables: int) -> list[int]:

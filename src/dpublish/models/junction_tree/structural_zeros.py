@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.declare.domain import Domain
-from dpublish.declare.rules import Rule, broken_cells
+from dpublish.declare.rules import Rule, cells_where
 from dpublish.models.junction_tree.consistency import Floats, Ints
 
 
@@ -48,7 +48,7 @@ def structural_zeros(
     labels = 1 if target is None else domain.shape[target]
     out: dict[tuple[int, ...], NDArray[np.bool_]] = {}
     for rule in rules:
-        found = broken_cells(rule, domain)
+        found = cells_where(rule, domain)
         if found is None:
             continue
         columns = tuple(place for place in found.places if place != target)

@@ -33,6 +33,7 @@ from dpublish.models.junction_tree.fit import (
     label_estimate,
     rows_alone,
 )
+from dpublish.models.junction_tree.known_sums import Corrections, all_labels, of_column
 from dpublish.models.junction_tree.measured import Measured
 from dpublish.models.junction_tree.model import JunctionModel
 from dpublish.models.junction_tree.model_error import block_mask, count_boxes, level_blocks
@@ -57,7 +58,10 @@ BOUNDS = (
     "not counted: the interval holds bounds from what was counted, and is wide where the "
     "release cannot tell"
 )
+KNOWN = "known: it follows from public totals that the schema declares"
 _DENSE = 1500
+_NOTHING = 1e-9
+"""A variance below this share of what it would be without public totals is rounding error."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,44 @@ class Range:
     high: float
     error: float
     note: str = MEASURED
+
+
+@dataclass(frozen=True)
+class Combined:
+    """The unbiased counts of a column, by label or of all labels together (one place), from the
+    tables that count it and its public totals, and what their covariance follows from."""
+
+    value: Floats
+    measured: MeasuredColumn
+    groups: list[GroupSums]
+    corrections: Corrections | None
+
+    def variance(self, amounts: Floats) -> float:
+        """The noise of a sum of amounts times counts; 0 where public totals tell it."""
+        plain = solve_precision(amounts, self.measured.variance, self.groups)
+        if self.corrections is None:
+            return max(0.0, float((amounts * plain).sum()))
+        left = float((amounts * (plain - self.corrections.less(amounts))).sum())
+        return left if left > _NOTHING * float((amounts * plain).sum()) else 0.0
+
+    def level_variances(self) -> Floats:
+        """The noise of every cell; of long columns, at most that."""
+        levels, labels = self.value.shape
+        each = np.full(levels, self.measured.variance)
+        if self.groups and levels <= _DENSE:
+            # in units of the column's own noise, so that no level is lost beside tables with far
+            # less noise
+            precision = np.eye(levels)
+            for one in self.groups:
+                same = one.group_of[:, None] == one.group_of[None, :]
+                precision += same * (self.measured.variance / one.variance)
+            each = self.measured.variance * np.diag(np.linalg.inv(precision))
+        out = np.repeat(each[:, None], labels, axis=1)
+        if self.corrections is None:
+            return out
+        moves = list(self.corrections.moves)
+        less = np.einsum("i...,ij,j...->...", moves, self.corrections.inverse, moves)
+        return np.where(out - less > _NOTHING * out, out - less, 0.0)
 
 
 class Intervals:
@@ -88,13 +130,11 @@ class Intervals:
     def noise(self) -> str:
         return self._measured.noise
 
-    def label_counts(self) -> tuple[Floats, float]:
-        """The unbiased count of every label, and the variance of each."""
+    def label_counts(self) -> tuple[Floats, Floats]:
+        """The unbiased count of every label, and their covariance."""
         return self._label_estimate()
 
-    def combined(
-        self, column: int, *, by_label: bool
-    ) -> tuple[Floats, list[GroupSums], MeasuredColumn]:
+    def combined(self, column: int, *, by_label: bool) -> Combined:
         """The unbiased counts of a column, by label or of all labels together (one place), and what
         their covariance follows from."""
         return self._combined(column, by_label)
@@ -127,7 +167,7 @@ class Intervals:
         """The unbiased counts of the cells of one column, or of columns counted together; None
         where they were not."""
         if len(columns) == 1:
-            return self._combined(columns[0], False)[0][..., 0]
+            return self._combined(columns[0], False).value[..., 0]
         table = self.table_of(columns, by_label=False)
         whole = table is not None and table.counts.shape == (
             *(self._domain.axes[c].cardinality for c in columns),
@@ -138,11 +178,7 @@ class Intervals:
     def sum_variance(self, columns: Sequence[int], amounts: Floats) -> float:
         """The noise variance of a sum of `amounts` times `counted_cells` of the same columns."""
         if len(columns) == 1:
-            _, groups, measured = self._combined(columns[0], False)
-            chosen = amounts[:, None]
-            return max(
-                0.0, float((chosen * solve_precision(chosen, measured.variance, groups)).sum())
-            )
+            return self._combined(columns[0], False).variance(amounts[:, None])
         table = self.table_of(columns, by_label=False)
         assert table is not None
         return table.variance * float((amounts**2).sum())
@@ -151,17 +187,17 @@ class Intervals:
         """Low, high and standard error of every level of a column (of every label, for the
         target)."""
         if column == self._target:
-            value, variance = self._label_estimate()
-            error = np.full(len(value), math.sqrt(variance))
+            value, covariance = self._label_estimate()
+            error = np.sqrt(np.diag(covariance))
         else:
-            value, error = self._levels(column, by_label=False)
-            value = value[:, 0]
+            found = self._combined(column, False)
+            value, error = found.value[:, 0], np.sqrt(found.level_variances()[:, 0])
         return self._spread(value, error, level)
 
     def column_label_ranges(self, column: int, level: float) -> tuple[Floats, Floats, Floats]:
         """The same of every level and label: levels x labels."""
-        value, deviations = self._levels(column, by_label=True)
-        return self._spread(value, np.broadcast_to(deviations[:, None], value.shape), level)
+        found = self._combined(column, True)
+        return self._spread(found.value, np.sqrt(found.level_variances()), level)
 
     def table_ranges(
         self, features: Sequence[int], level: float, *, by_label: bool
@@ -185,6 +221,7 @@ class Intervals:
     def _spread(self, value: Floats, error: Floats, level: float) -> tuple[Floats, Floats, Floats]:
         width = half_width(error * error, (1 - level) / 2, self._measured.noise)
         low, high = whole_rows(value - width, value + width)
+        low, high = (np.where(error > 0, end, np.rint(value)) for end in (low, high))  # known
         return *possible(low, high, error, self._most), error
 
     @property
@@ -201,10 +238,10 @@ class Intervals:
             return self._total(alpha) if node.holds else Range(0.0, 0.0, 0.0)
         if not features:
             inside = cover_table(node, self._domain, sorted(columns)).inside
-            value, variance = self._label_estimate()
+            value, covariance = self._label_estimate()
 
             def labels(mask: NDArray[np.bool_]) -> tuple[float, float]:
-                return float(value @ mask), variance * float(np.count_nonzero(mask))
+                return float(value @ mask), float(mask @ covariance @ mask)
 
             return self._between(inside, inside, labels, alpha)
         if len(features) == 1:
@@ -325,14 +362,15 @@ class Intervals:
 
     def _one_column(self, node: Node, column: int, alpha: float) -> Range:
         by_label = self._target in columns_of(node)
-        value, groups, measured = self._combined(column, by_label)
+        found = self._combined(column, by_label)
         # without labels, the condition says the same of each
-        inside, touched = (mask[:, : value.shape[1]] for mask in self._masks(node, [column]))
+        inside, touched = (mask[:, : found.value.shape[1]] for mask in self._masks(node, [column]))
 
         def answer(mask: NDArray[np.bool_]) -> tuple[float, float]:
             chosen = mask.astype(np.float64)
-            variance = float((chosen * solve_precision(chosen, measured.variance, groups)).sum())
-            return float((value * chosen).sum()), variance
+            variance = found.variance(chosen)
+            value = float((found.value * chosen).sum())
+            return value if variance else round(value), variance
 
         return self._between(inside, touched, answer, alpha)
 
@@ -422,7 +460,10 @@ class Intervals:
         high = float(whole_rows(most, most + widths[1])[1]) if second else most
         error = math.sqrt(max(0.0, first, second))
         error += max(0.0, most - least) / (2 * quantile(alpha / 2, noise))
-        return Range(low, max(low, high), error, MEASURED if ends[0] == ends[1] else CUT)
+        note = MEASURED if ends[0] == ends[1] else CUT
+        if self._measured.known and not error:
+            note = KNOWN
+        return Range(low, max(low, high), error, note)
 
     def _known(
         self,
@@ -449,17 +490,28 @@ class Intervals:
     def _total(self, alpha: float) -> Range:
         if self._measured.total is not None:
             return Range(float(self._measured.total), float(self._measured.total), 0.0)
-        value, variance = self._label_estimate()
-        return self._linear(float(value.sum()), variance * len(value), alpha)
+        value, covariance = self._label_estimate()
+        variance = float(covariance.sum())
+        return self._linear(float(value.sum()), variance, alpha)
 
-    def _label_estimate(self) -> tuple[Floats, float]:
-        return label_estimate(
+    def _label_estimate(self) -> tuple[Floats, Floats]:
+        """The unbiased count of every label, and their covariance: 0 where public totals tell."""
+        value, variance = label_estimate(
             [one for one in self._measured.columns if one is not None], self._measured.tables
         )
+        plain = variance * np.eye(len(value))
+        known = of_column(self._measured.known, None)
+        if not known:
+            return value, plain
+        moves = np.array([one.cells for one in known])
+        inverse = np.linalg.pinv(moves @ moves.T, rcond=1e-9, hermitian=True)
+        off = np.array([float(one.rows) for one in known]) - moves @ value
+        left = plain - variance * (moves.T @ inverse @ moves)
+        return value + moves.T @ (inverse @ off), np.where(
+            np.abs(left) > _NOTHING * variance, left, 0.0
+        )
 
-    def _combine(
-        self, column: int, by_label: bool
-    ) -> tuple[Floats, list[GroupSums], MeasuredColumn]:
+    def _combine(self, column: int, by_label: bool) -> Combined:
         measured = self._measured.columns[column]
         assert measured is not None
         groups = [
@@ -467,24 +519,15 @@ class Intervals:
             for table in self._measured.tables
             if column in table.columns and (table.by_label(self._labels) or not by_label)
         ]
+        known = of_column(self._measured.known, column)
         if not by_label:
             measured, groups = rows_alone(measured, groups)
-        return least_squares(measured.counts, measured.variance, groups), groups, measured
-
-    def _levels(self, column: int, *, by_label: bool) -> tuple[Floats, Floats]:
-        """The unbiased estimate of a column, and the standard error of a level."""
-        value, groups, measured = self._combined(column, by_label)
-        levels = value.shape[0]
-        if not groups or levels > _DENSE:
-            return value, np.full(levels, math.sqrt(measured.variance))
-        # in units of the column's own noise, so that no level is lost beside tables with far less
-        # noise
-        precision = np.eye(levels)
-        for one in groups:
-            precision += (one.group_of[:, None] == one.group_of[None, :]) * (
-                measured.variance / one.variance
-            )
-        return value, np.sqrt(measured.variance * np.diag(np.linalg.inv(precision)))
+            known = all_labels(known)
+        value = least_squares(measured.counts, measured.variance, groups)
+        if not known:
+            return Combined(value, measured, groups, None)
+        corrections = Corrections.of(known, measured.variance, groups)
+        return Combined(corrections.moved(value), measured, groups, corrections)
 
     def _cells(self, features: Sequence[int]) -> int:
         return (

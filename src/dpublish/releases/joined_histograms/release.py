@@ -95,6 +95,7 @@ class JoinedRelease(ResampledRelease):
                 total=measured.total,
                 version=measured.version,
                 zeros=measured.zeros,
+                known=measured.known,
             )
 
     @cached_property
@@ -144,6 +145,8 @@ class JoinedRelease(ResampledRelease):
             return Estimate(0.0, 0.0, 0.0, 0.0, check_level(level), note=RULED_OUT)
         value = min(self._expected(node), self.most_rows)
         found = self.intervals.range_of(node, level)
+        if found.low == found.high and not found.error:  # known: the model has it but for rounding
+            value = found.low
         high = min(max(found.high, value), self.most_rows)
         return Estimate(value, found.error, min(found.low, value), high, level, note=found.note)
 
@@ -181,6 +184,7 @@ class JoinedRelease(ResampledRelease):
         )  # refuses a table that is too large, before anything is worked out
         value = np.minimum(self._counts(indexes), self.most_rows)
         low, high, error = self._ranges(indexes, level)
+        value = np.where((low == high) & (error == 0), low, value)  # known but for rounding
         low, high = np.minimum(low, value), np.minimum(np.maximum(high, value), self.most_rows)
         possible = self._possible(indexes)
         value, low, high, error = (

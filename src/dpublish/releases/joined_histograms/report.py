@@ -51,6 +51,7 @@ def sections(release: JoinedRelease) -> Report:
         sections=[
             how_it_was_made(release),
             _structure(release),
+            *_totals(release),
             Section("What it shows", [Paragraph(shows), *charts]),
             _usage(release),
         ],
@@ -87,6 +88,22 @@ def _structure(release: JoinedRelease) -> Section:
     )
     head = ("columns", "groups of levels", "chosen", "95% of the noise of a cell")
     return Section("What was joined", [Paragraph(said), Table(head, rows, right=(1, 2, 3))])
+
+
+def _totals(release: JoinedRelease) -> list[Section]:
+    """What was public before, and where it stands."""
+    if not release.measured.totals:
+        return []
+    rows = [
+        (total.where or "all rows", f"{total.rows:,}", total.source)
+        for total in release.measured.totals
+    ]
+    said = (
+        "These numbers were declared as public and taken for true. They were not counted from the "
+        "rows, hold exactly here, and are not protected: what follows from them, anyone knows."
+    )
+    table = Table(("which rows", "how many", "source"), rows, right=(1,))
+    return [Section("Public totals", [Paragraph(said), table])]
 
 
 def _usage(release: JoinedRelease) -> Section:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpublish.models.integer_limits import half_width
-from dpublish.models.junction_tree.consistency import Floats, solve_precision
+from dpublish.models.junction_tree.consistency import Floats
 from dpublish.releases.joined_histograms.intervals import Intervals
 
 
@@ -54,32 +54,31 @@ def table_sums(
         return amounts[..., None]
 
     if not features:
-        value, each = intervals.label_counts()
+        value, covariance = intervals.label_counts()
         counts = value if target in places else value.sum()
 
         def plain(amounts: Floats) -> Floats:
             return np.asarray(amounts)
 
-        size = 1 if target in places else len(value)
+        spread = covariance if target in places else covariance.sum()[None, None]
+        flat = not np.any(covariance - np.diag(np.diag(covariance)))
         return TableSums(
             np.asarray(counts),
             plain,
-            lambda one: each * size * float((one**2).sum()),
+            lambda one: max(0.0, float(one.ravel() @ spread @ one.ravel())),
             estimates,
             noise,
-            True,
+            flat,
         )
     if len(features) == 1:
-        value, groups, measured = intervals.combined(features[0], by_label=target in places)
+        found = intervals.combined(features[0], by_label=target in places)
         return TableSums(
-            value,
+            found.value,
             arranged,
-            lambda one: max(
-                0.0, float((one * solve_precision(one, measured.variance, groups)).sum())
-            ),
+            found.variance,
             estimates,
             noise,
-            not groups,
+            not found.groups and found.corrections is None,
         )
     table = intervals.table_of(features, by_label=target in places)
     if table is None:
