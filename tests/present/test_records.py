@@ -7,6 +7,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -134,6 +135,12 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
     tags.feed(path.read_text(encoding="utf-8"))
     assert "script" not in tags.seen
     assert re.search("Privacy label", path.read_text(encoding="utf-8"))
+    # the drawing stands by itself, and every word in it is text
+    path, _, _ = write_record(hostile, tmp_path / "label.svg", to="label")
+    drawn = ElementTree.fromstring(path.read_text(encoding="utf-8"))
+    tags = {one.tag.rpartition("}")[2] for one in drawn.iter()}
+    assert tags == {"svg", "title", "rect", "text"}
+    assert "Privacy label" in "".join(drawn.itertext())
 
 
 def test_unknown_records_are_refused(tmp_path: Path) -> None:

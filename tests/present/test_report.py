@@ -210,6 +210,8 @@ def test_plain_words_come_before_symbols_and_theorems_in_the_second_half(name: s
     symbol = min(text.find(sign) for sign in ("ε", "epsilon", "ρ") if sign in text)
     assert 0 < text.index("is right in at most") < symbol
     assert "theorem" not in text[: len(text) // 2].lower()
+    assert re.search(r"\d(\.\d+)?e[+-]\d", text) is None, "a power of ten"
+    assert "Contents" in page
     for words in ("What this release does not know", "Anything about a single person", "Budget"):
         assert words in text
     assert "the whole budget" in text

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from dpublish.errors import QueryError
 from dpublish.outputs import as_path, keep_apart
-from dpublish.present.charts import safe_text
+from dpublish.present.label import Label
 from dpublish.privacy.statement import meaning
 from dpublish.releases.bundle.manifest import read_cost
 
@@ -66,12 +66,6 @@ _CONTEXT: dict[str, Any] = {
     "subField": "cr:subField",
     "transform": "cr:transform",
 }
-_STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:720px;margin:2em auto;padding:0 1em;"
-    "color:#1d2733}h1{font-size:1.5em}table{border-collapse:collapse;width:100%}"
-    "th,td{text-align:left;padding:6px 10px;border-bottom:1px solid #dfe4ea;vertical-align:top}"
-    ".missing{color:#b4451f}"
-)
 
 
 @dataclass
@@ -159,9 +153,11 @@ def write_record(
     if to in _TABLES:
         table = _write_csv(release, path)
         beside = [] if table is None else [table.path]
-    text = _MAKERS[to](facts, table)
+    made = _MAKERS[to](facts, table)
+    if isinstance(made, Label):
+        made = made.svg() if path.suffix.lower() == ".svg" else made.html()
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_text(made, encoding="utf-8")
     except OSError as error:
         raise QueryError(
             f"'{path}' cannot be written: {error.strerror or type(error).__name__}."
@@ -414,6 +410,9 @@ def _registry(facts: Facts, table: _Table | None) -> str:
             "implementation": {
                 "mechanisms": facts.made,
                 "software": dict(facts.manifest["versions"]),
+                "security": "The ledger is debited durably before a row is read. Noise is drawn "
+                "in exact arithmetic from the random source of the operating system. Timing of a "
+                "release is not covered by the guarantee.",
                 "rationale": None,
             },
             "additional_information": facts.release.privacy,
@@ -439,45 +438,14 @@ def _rows_of(facts: Facts) -> list[tuple[str, str]]:
     ]
 
 
-def _label(facts: Facts, table: _Table | None) -> str:
-    """One page: HTML with a small drawing of what epsilon means."""
-    rows = "".join(
-        f"<tr><th>{safe_text(name)}</th><td>"
-        + (safe_text(text) if text else '<span class="missing">not stated</span>')
-        + "</td></tr>"
-        for name, text in _rows_of(facts)
-    )
-    cost = read_cost(facts.privacy)
-    words = "".join(
-        f"<li>{safe_text(line)}</li>" for line in meaning(cost, str(facts.privacy["neighbours"]))
-    )
-    seeded = (
-        ""
-        if facts.release.publishable
-        else '<p class="missing">Made with a fixed seed, for tests: it protects nobody.</p>'
-    )
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src '
-        f"'unsafe-inline'\"><title>Privacy label: {safe_text(facts.title)}</title>"
-        f"<style>{_STYLE}</style></head><body><h1>Privacy label: {safe_text(facts.title)}</h1>"
-        f"{seeded}{_seal(facts)}<table>{rows}</table><h2>In words</h2><ul>{words}</ul>"
-        "</body></html>\n"
-    )
-
-
-def _seal(facts: Facts) -> str:
-    lines = [facts.title[:48], "differentially private", facts.cost.split(" (")[0]]
-    text = "".join(
-        f'<text x="200" y="{30 + 28 * place}" text-anchor="middle" '
-        f'font-size="{18 - 3 * (place > 0)}"'
-        f' font-family="sans-serif" fill="#1d2733">{safe_text(line)}</text>'
-        for place, line in enumerate(lines)
-    )
-    return (
-        '<svg viewBox="0 0 400 110" width="400" role="img" aria-label="Privacy label" '
-        'xmlns="http://www.w3.org/2000/svg"><rect x="2" y="2" width="396" height="106" rx="10" '
-        f'fill="#f5f7fa" stroke="#2f5d8a" stroke-width="3"/>{text}</svg>'
+def _label(facts: Facts, table: _Table | None) -> Label:
+    """One page to read: HTML, or a drawing where the file is named .svg."""
+    return Label(
+        title=facts.title,
+        cost=facts.cost.split(" (")[0],
+        rows=_rows_of(facts),
+        words=meaning(read_cost(facts.privacy), str(facts.privacy["neighbours"])),
+        seeded=not facts.release.publishable,
     )
 
 
@@ -532,7 +500,7 @@ def _dpo(facts: Facts, table: _Table | None) -> str:
     return "\n".join(lines)
 
 
-_MAKERS = {
+_MAKERS: dict[str, Callable[[Facts, _Table | None], str | Label]] = {
     "croissant": _croissant,
     "dcat": _dcat,
     "frictionless": _frictionless,
