@@ -54,7 +54,8 @@ def test_from_rows_to_public_answers_and_a_desk(office: Served, tmp_path: Path) 
     assert [one["predicate"] for one in first.json()["estimates"]] == asked["conditions"]
     assert anyone.post("/api/releases/first/query", json=asked).content == first.content
     select = {"select": "select ward, count(*) as n from release group by ward"}
-    assert anyone.post("/api/releases/first/sql", json=select).json()["columns"] == ["ward", "n"]
+    answer = anyone.post("/api/releases/first/sql", json=select).json()
+    assert answer["columns"] == ["ward", "n", "n_low", "n_high"]
     assert anyone.get("/api/releases/first").json()["method"] == "histogram"
     wrong = anyone.post("/api/releases/first/query", json={"conditions": ["agee > 4"]})
     assert (wrong.status_code, wrong.json()["error"]["type"]) == (400, "QueryError")
