@@ -142,9 +142,7 @@ class Accounts:
         active: bool | None = None,
     ) -> None:
         """Other roles, or no entry any more. Its sessions end either way."""
-        row = self.store.one(ACCOUNTS, id=account)
-        if row is None:
-            raise InputError("There is no such account.")
+        row = self.store.known(ACCOUNTS, "account", id=account)
         values: dict[str, object] = {}
         if roles is not None:
             values["roles"] = write_roles(roles)
@@ -198,9 +196,7 @@ class Accounts:
 
     def new_token(self, account: str, name: str, roles: Iterable[Role], *, by: str) -> str:
         """An API token, shown this once. It may what its roles may, while its account has them."""
-        row = self.store.one(ACCOUNTS, id=account)
-        if row is None:
-            raise InputError("There is no such account.")
+        row = self.store.known(ACCOUNTS, "account", id=account)
         given = frozenset(roles) & read_roles(row["roles"])
         if not given:
             raise InputError("A token needs at least one role that its account has.")

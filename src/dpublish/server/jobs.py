@@ -164,9 +164,7 @@ class JobRunner:
         return job
 
     def status(self, job: str) -> JobStatus:
-        row = self.store.one(JOBS, id=job)
-        if row is None:
-            raise InputError("There is no such job.")
+        row = self.store.known(JOBS, "job", id=job)
         return _status(row, self.folder / job)
 
     def results(self, job: str) -> Sequence[Mapping[str, Any]]:

@@ -97,10 +97,7 @@ class Releases:
         return one
 
     def proposal(self, one: str) -> Row:
-        found = self.store.one(PROPOSALS, id=one)
-        if found is None:
-            raise InputError("There is no such proposal.")
-        return found
+        return self.store.known(PROPOSALS, "proposal", id=one)
 
     def approve(self, one: str, *, by: Actor) -> str:
         """Agree, and let the job begin that debits the ledger. Says the job."""
@@ -215,10 +212,7 @@ class Releases:
         return self.store.rows(RELEASES, newest="created")
 
     def get(self, name: str) -> Row:
-        found = self.store.one(RELEASES, name=name)
-        if found is None:
-            raise InputError("There is no such release.")
-        return found
+        return self.store.known(RELEASES, "release", name=name)
 
     def file_of(self, name: str) -> Path:
         folder = self.config.state / "files" / "releases"

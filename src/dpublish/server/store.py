@@ -97,6 +97,13 @@ class Store:
         found = self.rows(table, most=1, **given)
         return found[0] if found else None
 
+    def known(self, table: Table, what: str, **given: Any) -> Row:
+        """The row that must be there, or a refusal that says what is not."""
+        row = self.one(table, **given)
+        if row is None:
+            raise InputError(f"There is no such {what}.")
+        return row
+
     def add(self, table: Table, *, by: str, action: str, subject: str, **values: Any) -> None:
         """A new row, and a line in the log of actions, together."""
         with self.change() as connection:

@@ -164,10 +164,7 @@ class Desks:
         return self.store.rows(DESKS, newest="created")
 
     def get(self, desk: str) -> Row:
-        found = self.store.one(DESKS, name=desk)
-        if found is None:
-            raise InputError("There is no such desk.")
-        return found
+        return self.store.known(DESKS, "desk", name=desk)
 
     def seats(self, desk: str) -> list[dict[str, Any]]:
         """Who may ask, and how much each has asked."""
