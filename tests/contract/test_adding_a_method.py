@@ -39,6 +39,7 @@ class ToyCounts(Histogram):
     ----------
     columns : the columns.
     bins : cells per numeric column.
+    bin_share : the share for finding bins.
     threshold_factor : Lei's A.
     threshold : the threshold itself.
     count_share : the share for the total.
