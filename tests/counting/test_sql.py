@@ -541,3 +541,33 @@ def test_files_that_change_while_they_are_counted_end_the_release(
     monkeypatch.setattr(Local, "cells", later)
     with pytest.raises(PrivateSideError):
         curator.publish(dp.Histogram(columns=["n"]), epsilon=1, seed=2)
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("select a, b as c from t where a > 1 and b in ('x', 'y')", None),
+        ("select t.*, case when a = 1 then 'x' end as d from t join u on t.a = u.a", None),
+        ("select 1 / a as a from t", "div"),
+        ("select cast(b as integer) as b from t", "cast"),
+        ("select * from t where sqrt(a) > 1", "sqrt"),
+        ("select select", "something that could not be parsed"),
+    ],
+)
+def test_a_query_that_may_fail_on_a_row_is_warned_of(query: str, named: str | None) -> None:
+    told = databases.may_fail(query)
+    assert bool(told) == (named is not None)
+    assert named is None or named in told[0]
+
+
+def test_the_plan_warns_of_such_a_query_before_anything_is_paid(tmp_path: Path) -> None:
+    facts = schema_of({"a": AXES["narrow"]})
+    for query, count in (("select 1 as a", 0), ("select 10 / 5 as a", 1)):
+        source = SqlSource("duckdb://", query)
+        curator = dp.Curator(
+            source, facts, ledger=tmp_path / f"{count}.ledger", budget=dp.Budget(epsilon=1)
+        )
+        warned = [
+            one for one in curator.plan(dp.Histogram(), epsilon=1).warnings if "computes" in one
+        ]
+        assert len(warned) == count

@@ -90,12 +90,44 @@ class SqlSource:
     count_there: bool | None = None
 
 
+_PLAIN = (
+    *("select", "from", "table", "tablealias", "column", "identifier", "star", "alias", "paren"),
+    *("where", "and", "or", "not", "eq", "neq", "lt", "lte", "gt", "gte", "is", "null", "boolean"),
+    *("in", "between", "literal", "subquery", "join", "with", "cte", "union", "distinct", "case"),
+    *("if", "coalesce", "limit", "order", "ordered", "values", "tuple"),
+)
+"""Parts of a query that give a value for every row, whatever its cells hold."""
+
+
+def may_fail(query: str) -> tuple[str, ...]:
+    """A sentence about a query that computes something, such as 1 / x: the database works it out,
+    and may end on one row. Looks at the text of the query alone."""
+    import sqlglot
+
+    try:
+        parts = {
+            node.key for tree in sqlglot.parse(query) if tree is not None for node in tree.walk()
+        }
+    except Exception:  # of what it cannot read it may raise anything
+        parts = {"something that could not be parsed"}
+    strange = sorted(parts - {*_PLAIN})
+    if not strange:
+        return ()
+    return (
+        f"The query computes something ({', '.join(strange[:4])}). Where that fails on a row, such "
+        "as a division by zero, the release fails after it was paid for, and that it failed says "
+        "something about that row, which the guarantee does not cover. Let the query give a value "
+        "for every row, or select columns as they are.",
+    )
+
+
 class SqlReader:
     """Runs the query of a `SqlSource`: once without rows for the column names, then as often as
     rows are wanted."""
 
     def __init__(self, source: SqlSource, zone: str | None = None) -> None:
         self._zone = zone
+        self.told = may_fail(source.query)
         self._query = source.query.strip().rstrip(";").rstrip()
         if not self._query:
             raise InputError("The SQL query is empty.")

@@ -25,6 +25,7 @@ from dpublish.sources.databases import (
     SqlRows,
     SqlSource,
     Template,
+    may_fail,
 )
 
 PREFIX = "duckdb:"
@@ -55,6 +56,7 @@ class DuckRows(ArrowSource, SqlRows):
     def __init__(self, source: SqlSource) -> None:
         self._held: Any = None
         self.counts = source.count_there is True
+        self.told = may_fail(source.query)
         try:
             import duckdb
         except ImportError:

@@ -48,6 +48,7 @@ _OBJECT_ROWS = 1 << 17
 _DELIMITED = {".csv": ",", ".tsv": "\t"}
 _COLUMNAR = (".parquet", ".arrow", ".feather", ".ipc")
 LINE_COLUMN = "items"
+Cut = Callable[[str], list[str]]
 """The one column of a file with a transaction per line."""
 
 _LINES_BYTES = 1 << 25
@@ -157,6 +158,8 @@ class Source(abc.ABC):
         """Whether the rows are no longer those that were there when the source was opened."""
         return any(stamp_of(path) != stamp for path, stamp in self.stamps)
 
+    told: tuple[str, ...] = ()
+
     def lists(self) -> list[str]:
         """Columns that hold lists of items, for drafts: some sources look at all rows."""
         kinds = {name: self.kind(name) for name in self.columns()}
@@ -164,7 +167,7 @@ class Source(abc.ABC):
 
     def shown(self) -> tuple[str, ...]:
         """What reading this source shows to others than the curator, in sentences for a plan."""
-        return ()
+        return self.told
 
     def count_units(self, unit_column: str | None) -> int:
         """How many units there are: rows, or distinct values of the unit column. Asked only where
@@ -332,7 +335,7 @@ class Formatted(Source):
     """A source whose cells are written as the [source] table of a schema says."""
 
     def __init__(self, source: Source, schema: Schema, written: SourceFormat) -> None:
-        self._source, self._schema, self._written = source, schema, written
+        self._source, self._schema, self._written, self.told = source, schema, written, source.told
         self._kinds = {name: column.kind for name, column in schema.columns.items()}
         self.names_are_metadata, self.texts_only = source.names_are_metadata, source.texts_only
 
@@ -453,10 +456,7 @@ class _Frame(Source):
 
 class _Pandas(Source):
     def __init__(
-        self,
-        frame: Any,
-        cuts: dict[str, Callable[[str], list[str]]] | None = None,
-        zone: str | None = None,
+        self, frame: Any, cuts: dict[str, Cut] | None = None, zone: str | None = None
     ) -> None:
         self._zone = zone
         self._frame = frame
@@ -537,7 +537,7 @@ class _Database(Source, SqlRows):
     def __init__(self, source: SqlSource, zone: str | None = None) -> None:
         self._reader = SqlReader(source, zone)
         self.types = self._reader.types
-        self.counts = source.count_there is not False
+        self.counts, self.told = source.count_there is not False, self._reader.told
         if self._reader.dialect == "postgresql":
             self.engine, self.dialect = "sql", "postgres"
 
