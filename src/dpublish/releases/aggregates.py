@@ -56,6 +56,10 @@ PARTS = (
     "part a row lies, which makes most of its width. A release with finer parts of {column} would "
     "narrow it"
 )
+MIXED = (
+    "these rows were counted as one with others, whose numbers differ: the interval is all that "
+    "the column allows. A release with more budget, or of fewer columns, would tell them apart"
+)
 CUT = (
     "the condition cuts bins or groups of values that were counted as one: the interval covers the "
     "noise, and all or none of what is cut"
@@ -317,6 +321,15 @@ class AggregatesRelease(Release):
         note = COUNTED
         if math.isfinite(open_width) and open_width > 0.5 * width:
             note = self._bins_note(asked, table) if asked.node is None else CUT
+            least, most = table.bounds
+            bins = np.unique(table.low[table.touched]).size
+            if (
+                asked.node is None
+                and bins > 1
+                and found.sure_low <= least
+                and most <= found.sure_high
+            ):
+                note = MIXED
         axis = None if asked.place is None else self.domain.axes[asked.place]
         if axis is not None and axis.outside == "clip":
             note += "; " + CLIPPED.format(column=f"'{axis.name}'")
