@@ -263,7 +263,7 @@ def public_projects(data: Path | None, runs: int) -> Iterator[Row]:
     draw, found = np.random.default_rng(12), {}
     for run in range(min(runs, 10)):
         crowd = draw.choice(8, 2000, p=np.array([30, 20, 14, 11, 9, 7, 5, 4]) / 100)
-        likes = (crowd[:, None] * 5 + draw.integers(0, 5, (2000, 3))) % 40
+        likes = draw.permutation(40)[crowd[:, None] * 5 + draw.integers(0, 5, (2000, 3))]
         solver = PublicProjects(k=5, resources=40)
         plan = solver.plan(SCHEMA, ONE)
         out = solver.run(SeededNoise(run), lists_of(likes.tolist()), plan)

@@ -19,14 +19,16 @@ from dpublish.catalogue import methods
 
 PAGE = Path(__file__).parents[2] / "docs" / "standing.md"
 EVEN = 0.05
+ERROR = "standard error"
+"""Of the default over its runs, in rows that have it."""
 HEAD = """# Where we stand
 
 Each method with its default settings at epsilon 1, beside the obvious alternatives, in one harness
 on generated tables (`make bench`, which writes this page; the modules of `benchmarks/baselines`
-take real ones with `--data DIR`). Less is better. A difference of up to 5% is even; larger ones
-may be, too, where few runs were made. Methods that stand here by the name of a paper
-(set-partition, basic-itemsets, multiplicative-weights, net) are kept for what the paper says of
-them; take the alternative that is named beside them.
+take real ones with `--data DIR`). Less is better. A difference of up to 5%, or of two standard
+errors where they are known, is even; larger ones may be, too, where few runs were made. Methods
+that stand here by the name of a paper (set-partition, basic-itemsets, multiplicative-weights, net)
+are kept for what the paper says of them; take the alternative that is named beside them.
 
 | task | default | best alternative | | others |
 | --- | --- | --- | --- | --- |
@@ -61,12 +63,12 @@ def line_of(row: dict[str, Any]) -> str:
     figures = {
         name: float(value)
         for name, value in row.items()
-        if isinstance(value, int | float) and name not in ("default", "best known")
+        if isinstance(value, int | float) and name not in ("default", "best known", ERROR)
     }
     best = min(figures, key=lambda name: figures[name])
     ours, theirs = float(row["default"]), figures.pop(best)
     standing = "even"
-    if abs(ours - theirs) > EVEN * max(abs(theirs), 1e-9):
+    if abs(ours - theirs) > max(EVEN * max(abs(theirs), 1e-9), 2 * float(row.get(ERROR, 0))):
         standing = "ahead" if ours < theirs else "**behind**"
     others = "; ".join(f"{name} {value:,.4g}" for name, value in sorted(figures.items()))
     return f"| {row['task']} | {ours:,.4g} | {best} {theirs:,.4g} | {standing} | {others} |"
@@ -81,7 +83,9 @@ def main() -> int:
         print(f"no figures of {', '.join(absent)}", file=sys.stderr)
         return 1
     note = f"\nFigures: {sys.argv[2]}.\n" if len(sys.argv) > 2 else ""
-    PAGE.write_text(HEAD + "\n".join(line_of(row) for row in rows) + "\n" + note)
+    named = sorted({name for row in rows for name in row["methods"]})
+    lines = "\n".join(line_of(row) for row in rows)
+    PAGE.write_text(f"{HEAD}{lines}\n{note}\nMethods: {', '.join(named)}.\n")
     return 0
 
 

@@ -114,8 +114,8 @@ def weights(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
     many = (frame[WORDS[0]] == frame[WORDS[0]].unique().sort()[0]).to_numpy()
     chance = np.where(many, 5.0, 1.0)
     picked = draw.choice(frame.height, 3000, p=chance / chance.sum())
-    public = frame[picked.tolist()].select(WORDS)
-    private = frame.select(WORDS, "age")
+    public = frame[picked.tolist()].select(*WORDS)
+    private = frame.select(*WORDS)
     shares = {n: private[n].value_counts(normalize=True).rows() for n in WORDS}
     wanted = [(n, v, s) for n, rows in shares.items() for v, s in rows]
     errors: dict[str, list[float]] = {}
@@ -139,7 +139,8 @@ def weights(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
 def prediction(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
     from sklearn.linear_model import LogisticRegression
 
-    made = generate("standing", 5, rows=6000, levels=(4, 3, 5, 2, 4, 6, 3, 4, 5, 3))
+    levels = (4, 3, 5, 2, 4, 6, 3)
+    made = generate("standing", 5, rows=6000, levels=levels, informative=4, strength=1.5)
     ways: dict[str, list[float]] = {}
     for seed in range(min(runs, 5)):
         ways.setdefault("projected-histogram", []).append(1 - projected(made, seed, 1.0))
@@ -163,7 +164,7 @@ def prediction(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
     other = {"noisy cells of all columns": found.pop("noisy cells of all columns")}
     for name, value in found.items():
         rest = {what: one for what, one in found.items() if what != name}
-        task = f"{name}: one less the AUC, 10 columns"
+        task = f"{name}: one less the AUC, {len(levels)} columns"
         yield {"task": task, "methods": [name], "default": value, **rest, **other, "a guess": 0.5}
 
 

@@ -138,6 +138,7 @@ class Truth:
         )
         both = np.triu((held.T @ held).toarray(), 1)
         flat = np.argsort(-both.ravel(), kind="stable")[:50]
+        flat = flat[both.ravel()[flat] > 0]  # few items have fewer pairs
         self.pairs = {
             frozenset((int(bits[k // bits.size]), int(bits[k % bits.size]))): both.ravel()[k]
             for k in flat
