@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from dpublish.analyse.metrics import hand_till_auc
 from dpublish.curator.rehearse import ROWS, release_of, stand_in
@@ -114,20 +115,26 @@ def stand_in_label(schema: Schema, few: bool, seed: int) -> tuple[pl.DataFrame, 
     assert target is not None
     units = schema.size_or_nominal or ROWS
     frame = stand_in(_with_units(schema, units + TESTED), seed=seed + 1)
-    random = np.random.default_rng(SeededStream(seed + 1).words(4))
+    stream = SeededStream(seed + 1)
+
+    def logistic(n: int) -> NDArray[np.float64]:
+        """Seeded draws, about as wide as normal ones twice over."""
+        words = np.asarray(stream.words(n) >> np.uint64(11), dtype=np.float64)
+        share = (words + 0.5) * 2.0**-53
+        return np.asarray(np.log(share / (1 - share)), dtype=np.float64)
+
     columns = [
         one for one in schema.columns.values() if one.name not in (target, schema.unit.column)
     ]
-    moving = random.permutation(len(columns))[: FEW if few else len(columns)]
+    moving = np.argsort(logistic(len(columns)))[: FEW if few else len(columns)]
     logit = np.zeros(frame.height)
     for place in moving:
-        logit += random.normal() * _effect(
-            columns[place], frame.get_column(columns[place].name), random
-        )
+        cells = frame.get_column(columns[place].name)
+        logit += logistic(1) * _effect(columns[place], cells, logistic)
     logit = STRENGTH * (logit - logit.mean()) / max(float(logit.std()), 1e-9)
     levels = schema.column(target).levels
     weights = 1 / np.arange(1, len(levels) + 1)
-    latent = logit + random.logistic(size=frame.height)
+    latent = logit + logistic(frame.height)
     ends = np.quantile(latent, np.cumsum(weights / weights.sum())[:-1])
     told = np.array(levels, dtype=object)[np.searchsorted(ends, latent)]
     frame = frame.with_columns(pl.Series(target, told.tolist(), dtype=pl.String))
@@ -135,14 +142,14 @@ def stand_in_label(schema: Schema, few: bool, seed: int) -> tuple[pl.DataFrame, 
     return frame[:cut], frame[cut:]
 
 
-def _effect(column: Column, cells: pl.Series, random: np.random.Generator) -> Any:
+def _effect(column: Column, cells: pl.Series, draw: Callable[[int], Any]) -> Any:
     """What each cell adds to the log-odds: levels anything, numbers in order."""
     if not column.numeric:
-        effects = random.normal(size=len(column.levels))
+        effects = draw(len(column.levels))
         places = {level: place for place, level in enumerate(column.levels)}
         found = cells.replace_strict(places, default=0, return_dtype=pl.Int64)
         return effects[found.to_numpy()]
-    ranks = cells.rank("random", seed=1).to_numpy()
+    ranks = cells.rank("ordinal").to_numpy()
     return math.sqrt(12) * (ranks / len(ranks) - 0.5)
 
 

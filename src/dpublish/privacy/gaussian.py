@@ -16,7 +16,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from dpublish.privacy.cost import _RESULT_DIGITS, _decimal, largest_rho
+from dpublish.declare.relation import Relation
+from dpublish.privacy.budget_split import BudgetSplit
+from dpublish.privacy.cost import _RESULT_DIGITS, Cost, _decimal, largest_rho
 
 if TYPE_CHECKING:
     from flint import arb
@@ -98,3 +100,15 @@ def largest_gaussian_rho(steps: Steps, epsilon: Fraction, delta: Fraction) -> Fr
         else:
             high = middle
     return low
+
+
+def budget_of_counts(cost: Cost, relation: Relation, touched: int) -> BudgetSplit:
+    """The budget of steps that are all noisy counts, of which one unit changes at most `touched`:
+    for an epsilon with a delta as one Gaussian, where that allows more than the way over zCDP."""
+    plain = BudgetSplit.of(cost, relation)
+    if cost.kind != "approximate":
+        return plain
+    rho = largest_gaussian_rho(Steps(Fraction(0), Fraction(0), touched), cost.epsilon, cost.delta)
+    if rho is None:
+        return plain
+    return BudgetSplit("gaussian", rho, relation, EXTRA_VARIANCE)

@@ -26,7 +26,8 @@ from dpublish.methods.frequent_itemsets.plan import FrequentSettings
 from dpublish.models import weighted_counts
 from dpublish.models.weighted_counts import norm_bound, ordered_fit, weights
 from dpublish.noise.source import SeededNoise
-from dpublish.privacy.cost import Cost
+from dpublish.privacy.cost import Cost, largest_rho
+from dpublish.privacy.gaussian import EXTRA_VARIANCE, Steps, is_private
 from methods.set_partition.set_laws import baskets
 
 
@@ -247,3 +248,17 @@ def test_a_histogram_says_how_much_was_taken() -> None:
     assert touched.lost(2) > touched.lost(4) > 0
     assert 1 < touched.factor(4) < touched.factor(2) <= 1.5
     assert weighted_counts.allowance(touched, 4, 0.01) >= 50
+
+
+def test_an_epsilon_with_a_delta_is_accounted_for_as_one_gaussian() -> None:
+    cost, method = Cost.approximate(1, "1e-9"), FrequentItemsets()
+    budget = settings_of(200, cost, method).budget
+    steps = Steps(Fraction(0), Fraction(0), method._touched(schema(200)))
+    assert budget.extra_variance == EXTRA_VARIANCE
+    assert is_private(steps, budget.amount, cost.epsilon, cost.delta)
+    assert budget.amount > Fraction(11, 10) * largest_rho(1, "1e-9")
+    for other in (Cost.zcdp("1/4"), Cost.pure(1)):  # these are what they were
+        assert settings_of(200, other, method).budget.extra_variance == 0
+    content = method.run(SeededNoise(3), baskets(drawn(1, 300, 20)), method.plan(schema(20), cost))
+    total = budget.scale_for(Fraction(1), settings_of(20, cost, method).total_share)
+    assert Fraction(content.facts["total"]["scale"]) == pytest.approx(float(total), rel=1e-6)

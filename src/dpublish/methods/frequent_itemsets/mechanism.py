@@ -49,6 +49,7 @@ from dpublish.models.weighted_counts import Touched, best_cap, norm_bound, weigh
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.cost import Cost
+from dpublish.privacy.gaussian import budget_of_counts
 from dpublish.privacy.plan import Plan
 
 BITS = 64
@@ -58,6 +59,8 @@ MAX_EDGES = 100
 ONE_ROUND = 3
 """Universes of up to so many times `keep` are counted at once, without a first look."""
 MAX_GRID = 1 << 16
+ROUNDS = 5
+"""At most: items and pairs ranked and counted, larger sets counted."""
 MAX_UNITS = 1 << 46
 LEAST_SCALE, MOST_SCALE = Fraction(1, 10**6), Fraction(10**12)
 """Noise scales stay below so many units, and within what a release may state."""
@@ -139,13 +142,12 @@ def measure(noise: Noise, cells: Cells, settings: FrequentSettings, step: Step) 
     cap = best_cap(histogram, size, focus=min(step.focus, edges[-1]), tolerance=tolerance)
     exact = cells.weighted(touched, weights(budget.law, cap, grid, int(edges[-1])))
     bound = norm_bound(budget.law, cap, grid)
-    amount, sensitivity = budget.amount * step.counts, budget.sensitivity * bound
-    if budget.law == "laplace":
-        answers = noise.laplace(exact, sensitivity=sensitivity, epsilon=amount, label="supports")
-        scale = sensitivity / amount / grid
-    else:
-        answers = noise.gaussian(exact, sensitivity=sensitivity, rho=amount, label="supports")
-        scale = sensitivity**2 / (2 * amount) / grid**2
+    sensitivity = budget.sensitivity * bound
+    answers = noisy_counts(
+        noise, budget, exact, share=step.counts, sensitivity=sensitivity, label="supports"
+    )
+    units = grid if budget.law == "laplace" else grid**2
+    scale = budget.scale_for(sensitivity, step.counts) / units
     return Round(
         sets=cells.sets, counts=answers, cap=cap, scale=scale, touched=histogram, rank=step.rank
     )
@@ -236,7 +238,7 @@ class FrequentItemsets(Mechanism):
     def plan(self, schema: Schema, cost: Cost) -> Plan[FrequentSettings]:
         check_items(schema, "Counting frequent itemsets")
         schema = described_schema(schema, self.basket)
-        budget = BudgetSplit.of(cost, schema.relation)
+        budget = budget_of_counts(cost, schema.relation, self._touched(schema))
         if budget.amount <= 0:
             raise PlanError("Counting frequent itemsets costs an epsilon or a rho above 0.")
         settings = self._settings(len(item_names(schema)), budget, schema)
@@ -262,6 +264,12 @@ class FrequentItemsets(Mechanism):
             sentences=sentences_of(settings, forecast, schema, cost, self.typical_items),
             warnings=warnings_of(forecast, schema),
         )
+
+    def _touched(self, schema: Schema) -> int:
+        """The most numbers that one unit can change: all supports of all rounds, a bin of each
+        histogram for every transaction that comes or goes, and the total."""
+        sets = len(item_names(schema)) + self.keep + BITS * BITS + self.pairs + self.larger
+        return sets + ROUNDS * schema.relation.rows + 1
 
     def statistic(self, plan: Plan[FrequentSettings]) -> Transactions:
         return Transactions(self.column, self.basket, self.separator)
@@ -392,10 +400,8 @@ def noisy_number(
 ) -> dict[str, Any]:
     """The number of non-empty transactions, which one unit moves by at most c under either
     relation."""
-    amount = budget.amount * settings.total_share
+    share = settings.total_share
     values = np.array([number], dtype=np.int64)
-    if budget.law == "laplace":
-        answer = noise.laplace(values, sensitivity=per_unit, epsilon=amount, label="total")
-        return {"kind": "noisy", "value": int(answer[0]), "scale": str(per_unit / amount)}
-    answer = noise.gaussian(values, sensitivity=per_unit, rho=amount, label="total")
-    return {"kind": "noisy", "value": int(answer[0]), "scale": str(per_unit**2 / (2 * amount))}
+    answer = noisy_counts(noise, budget, values, share=share, sensitivity=per_unit, label="total")
+    scale = budget.scale_for(per_unit, share)
+    return {"kind": "noisy", "value": int(answer[0]), "scale": str(scale)}
