@@ -162,7 +162,7 @@ def _area(method: Any, plan: Any, schema: Schema, world: Any, seed: int) -> floa
         model = _model(release, schema.target or "")
         chances = model.predict_proba(tests)
         found = model.classes if hasattr(model, "classes") else model.classes_
-    except PublishError:  # a release of nothing but small cells teaches nothing
+    except (PublishError, ValueError):  # no cell, or cells of one label only: nothing is learnt
         return 0.5
     boolean = schema.column(schema.target or "").kind == "boolean"
     classes = [str(one).lower() if boolean else str(one) for one in found]
