@@ -309,7 +309,8 @@ class GeneralizedRelease(CellsRelease):
         return " | ".join(labels[int(code)] for code in codes)
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pl.DataFrame:
-        """Synthetic rows in proportion to the counts, evenly spread inside each region."""
+        """Synthetic rows in proportion to the counts, evenly spread inside each region. Error bars
+        computed from them as if they were real rows are far too small."""
         weights = np.maximum(self.counts, 0).astype(np.float64)
         size = rows_to_draw(self.rows if n is None else n)
         if size and weights.sum() <= 0:

@@ -425,7 +425,8 @@ class IntervalTreeRelease(AggregatesRelease):
         return pl.concat([frame, pl.DataFrame({"weight": self._parts[1][-1:]})], how="diagonal")
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pl.DataFrame:
-        """Synthetic points: boxes in proportion to their counts, uniform inside a box."""
+        """Synthetic points: boxes in proportion to their counts, uniform inside a box. Error bars
+        computed from them as if they were real rows are far too small."""
         rng = generator_of(seed)
         # of several columns it is not known which value a row lacks: points have all of them
         several = len(self.columns) > 1

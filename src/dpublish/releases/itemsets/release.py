@@ -351,7 +351,8 @@ class ItemsetRelease(Release):
         self, n: int | None = None, *, seed: int | None = None, consistent: bool = True
     ) -> pl.DataFrame:
         """Synthetic transactions in proportion to the weights; as many as the release speaks of,
-        unless `n` is given."""
+        unless `n` is given. Error bars computed from them as if they were real are far too
+        small."""
         weights = self._sets(consistent).weights
         size = rows_to_draw(round(float(weights.sum())) if n is None else n)
         total = weights.sum()

@@ -260,7 +260,7 @@ class SyntheticRelease(CellsRelease):
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pl.DataFrame:
         """Synthetic rows in proportion to the weights; as many as there were, unless `n` is
-        given."""
+        given. Error bars computed from them as if they were real rows are far too small."""
         if not self.weights.any():
             raise QueryError(
                 "No cell of this release has a weight, so there is nothing to draw rows from."

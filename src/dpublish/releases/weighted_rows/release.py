@@ -257,7 +257,8 @@ class WeightedRowsRelease(Release):
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pl.DataFrame:
         """Rows without weights, drawn with replacement in proportion to the weights. Means over
-        them vary more."""
+        them vary more, and error bars computed from them as if they were private rows are far too
+        small."""
         number = rows_to_draw(round(self.private_rows) if n is None else n)
         generator = generator_of(seed)
         ends = np.cumsum(self.sample_weight)
