@@ -4,6 +4,8 @@ nothing is loaded or sent, and no string of a release comes alive."""
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import json
 import random
 from collections.abc import Iterator
@@ -463,3 +465,55 @@ def test_formulas_are_written_as_text(watched: Any, page: Path) -> None:
     cells = ["=1+1", "+1", "-1", "@x", "plain", 'a"b', "a,b"]
     found = view.evaluate("(cells) => cells.map(window.lookedUp.csvCell)", cells)
     assert found == ["'=1+1", "'+1", "'-1", "'@x", "plain", '"a""b"', '"a,b"']
+
+
+def csv_rows(view: Any) -> list[list[str]]:
+    with view.expect_download() as saved:
+        view.click("#csv")
+    with Path(saved.value.path()).open(newline="", encoding="utf-8") as file:
+        return list(csv.reader(file))
+
+
+def test_the_file_has_the_means_and_quantiles_that_are_shown(
+    watched: Any, page: Path, release: Any
+) -> None:
+    view = opened(watched, page, "#column=age").page
+    rows = csv_rows(view)
+    at = rows.index([])
+    assert rows[at + 1] == ["", "measure", "age", "low", "high"]
+    asked = [release.mean("age"), *(release.quantile("age", q) for q in SHARES)]
+    for row, one in zip(rows[at + 2 :], asked, strict=True):
+        assert row[2:] == [text.replace(",", "") for text in one.written()]
+    one = lookups(release).by_group[0]
+    for column, by in ((one["of"], one["by"]), (one["by"], one["of"])):
+        view = opened(watched, page, f"#column={column}&by={by}").page
+        rows = csv_rows(view)
+        at = rows.index([one["by"], "measure", one["of"], "low", "high"])
+        shown = [
+            [label, what, *(text.replace(",", "") for text in cell[:3])]
+            for label, cells in zip(one["labels"], one["cells"], strict=True)
+            for what, cell in zip(one["what"], cells, strict=True)
+            if cell
+        ]
+        assert rows[at - 1] == []
+        assert rows[at + 1 : at + 1 + len(shown)] == shown
+
+
+def test_formulas_in_names_of_groups_are_written_as_text(
+    watched: Any, page: Path, release: Any
+) -> None:
+    one = lookups(release).by_group[0]
+    view = opened(watched, page, f"#column={one['of']}&by={one['by']}").page
+    text = view.evaluate(
+        """([of, by]) => {
+          const found = window.lookedUp.data.byGroup.find((one) => one.of === of && one.by === by);
+          found.labels[0] = '=cmd("x")';
+          found.what[0] = "+1";
+          found.cells[0][0] = ["=2+2", "-1,234.5", "@z", 0];
+          return window.lookedUp.asCsv({ column: of, by, filter: "", sort: "" });
+        }""",
+        [one["of"], one["by"]],
+    )
+    assert '"\'=cmd(""x"")",\'+1,\'=2+2,-1234.5,\'@z' in text
+    cells = [cell for line in csv.reader(io.StringIO(text, newline="")) for cell in line]
+    assert not [cell for cell in cells if cell[:1] in ("=", "+", "@", "\t")]

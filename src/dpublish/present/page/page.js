@@ -307,11 +307,25 @@ export function csvCell(text) {
   const cell = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\n\r]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
 }
-function asCsv({ table, rows }) {
-  const head = headings(table);
-  const lines = [[...table.columns.slice(0, 1), table.columns.slice(1).join(", ") || "", "rows", "low", "high"]];
-  for (const row of rows) row.cells.forEach((cell, at) => lines.push([row.label, head[at] ?? "", ...[cell.value, cell.low, cell.high].map((number) => (number === null ? "" : String(number)))]));
-  return lines.map((line) => line.map((cell, at) => (at < 2 ? csvCell(cell) : cell)).join(",")).join("\r\n");
+// What was printed as a number is written as one, without the commas of thousands; anything else is text.
+function csvNumber(text) { return /^-?[\d,]+(\.\d+)?(e[+-]?\d+)?$/.test(text) ? text.replaceAll(",", "") : csvCell(text); }
+// The table that is shown, and after an empty line each table of means and quantiles below or above it.
+export function asCsv(state) {
+  const { table, rows } = chosen(state), head = headings(table), texts = (line, many) => line.map((cell, at) => (at < many ? csvCell(cell) : cell)).join(",");
+  const lines = [texts([table.columns[0], table.columns.slice(1).join(", "), "rows", "low", "high"], 5)];
+  for (const row of rows) row.cells.forEach((cell, at) => lines.push(texts([row.label, head[at] ?? "", ...[cell.value, cell.low, cell.high].map((number) => number ?? "")], 2)));
+  const block = (of, by, found) => lines.push("", texts([by, "measure", of, "low", "high"], 5),
+    ...found.map(([label, what, ...numbers]) => texts([label, what, ...numbers.map(csvNumber)], 2)));
+  if (!state.by) {
+    const all = data.summaries?.[state.column];
+    if (all) block(state.column, "", all.map((one) => ["all", one.what, one.v, one.l, one.h]));
+    return lines.join("\r\n");
+  }
+  for (const [of, by] of [[state.column, state.by], [state.by, state.column]]) {
+    const one = data.byGroup.find((found) => found.of === of && found.by === by);
+    if (one) block(of, by, one.labels.flatMap((label, row) => one.what.flatMap((what, at) => (one.cells[row][at] ? [[label, what, ...one.cells[row][at].slice(0, 3)]] : []))));
+  }
+  return lines.join("\r\n");
 }
 function save(name, content, type) {
   const link = element("a", { download: name, href: URL.createObjectURL(new Blob([content], { type })) });
@@ -352,7 +366,7 @@ if (names.length) {
   byId("column").replaceChildren(...names.map((name) => option(name, titled(name))));
   for (const id of ["column", "by", "sort", "from", "to"]) byId(id)?.addEventListener("change", (event) => change({ [id]: event.target.value }));
   byId("filter").addEventListener("input", (event) => change({ filter: event.target.value }));
-  byId("csv").addEventListener("click", () => { const state = readState(); save(`${state.column}${state.by ? `-by-${state.by}` : ""}.csv`.replaceAll("\u0000", "-"), asCsv(chosen(state)), "text/csv"); });
+  byId("csv").addEventListener("click", () => { const state = readState(); save(`${state.column}${state.by ? `-by-${state.by}` : ""}.csv`.replaceAll("\u0000", "-"), asCsv(state), "text/csv"); });
   byId("print").addEventListener("click", () => window.print());
   byId("link").addEventListener("click", async () => {
     history.replaceState(null, "", address(readState()));
@@ -367,4 +381,4 @@ byId("download")?.addEventListener("click", () => {
   const kept = byId("release"), bytes = Uint8Array.from(atob(kept.textContent.trim()), (letter) => letter.charCodeAt(0));
   save(kept.dataset.name, bytes, "application/octet-stream");
 });
-window.lookedUp = { rowsOf, rangeAt, written, csvCell, crossTable, groupSummaries, spansDecades, data };
+window.lookedUp = { rowsOf, rangeAt, written, csvCell, asCsv, crossTable, groupSummaries, spansDecades, data };
