@@ -129,6 +129,8 @@ class TestRefusals:
         text = Halfspaces(by="sectors").plan(schema_of(), ONE).text()
         assert "Theorem 11" in text
         assert "does not hold here" in text
+        assert "too large to be of use" in text
+        assert "10^" not in text
 
 
 class TestAudit:

@@ -179,9 +179,6 @@ class Halfspaces(Mechanism):
         )
         bits = max(grid.bits for grid in grids)
         asked = theory.halfspace_parameters(0.1, 0.05, 0.1, bits=bits, columns=len(names) + 1)
-        enough = theory.halfspace_log10_sample_size(
-            0.1, 0.05, 0.1, float(cost.epsilon), bits=bits, columns=len(names) + 1
-        )
         # the corner of the grid and its neighbours along each column that has two positions lie on
         # no common hyperplane
         shattered = 1 + sum(grid.bits > 0 for grid in grids)
@@ -199,10 +196,8 @@ class Halfspaces(Mechanism):
                 else " and up to what projecting loses."
             ),
             f"Theorem 11 (error 0.1, margin 0.1) asks for k = {asked['k']:,}, m = {asked['m']:,} "
-            f"and a net of "
-            f"10^{asked['log10_net']:,.0f} directions, with 10^{enough:,.0f} rows; those are out "
-            f"of reach, so its promise does "
-            "not hold here.",
+            "and for a net of directions and a number of rows that are too large to be of use, so "
+            "its promise does not hold here.",
             *theory.limit_sentence(
                 shattered,
                 float(cost.epsilon),
