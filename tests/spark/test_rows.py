@@ -13,6 +13,7 @@ from tests.counting.test_sql import AXES, KEEPING, schema_of
 from tests.same_release import TABLES, people, published
 from tests.same_release import schema_of as people_schema
 
+import dpublish as dp
 from dpublish.counting.compute import compute
 from dpublish.counting.engines.spark import Spark
 from dpublish.declare.statistic import CodedRows, ContingencyTables, Statistic
@@ -91,6 +92,67 @@ def test_types_that_hold_no_cells_are_refused_before_payment(
         published(
             data, people_schema("add-remove-one", False), TABLES["histogram"](), tmp_path / "a"
         )
+    assert not (tmp_path / "a" / "l.db.d").exists()
+
+
+CLOCKS = {
+    "arrival": 'kind = "timestamp"\nlower = 2020-01-01\nupper = 2020-12-31\nbins = "month"',
+    "late": 'kind = "timestamp"\nlower = 2020-03-07T12:00:00\nupper = 2020-03-09\nbins = "hour"',
+    "hour": 'kind = "time"\nbins = "hour"',
+}
+# around both changes of New York's clocks, the ends of a year there and in UTC, and of all years
+READ = [1_583_650_799, 1_583_650_800, 1_604_206_800, 1_604_210_400, 1_577_854_799, 1_577_854_800]
+READ += [1_577_836_799, 1_577_836_800, 1_609_459_200, -1, -3_000_000_000]
+TICKS = [*(at * 1_000_000 + 999_999 for at in READ), *MOMENTS, None]
+SPELLED = ["2020-06-15 08:30", "2020-03-08T02:30:59.9", "2020-06-15T08:30:00+02:00", "2020-06-15"]
+SPELLED += [" 2020-06-15 23:59:60 ", "2020-06-15T08:30Z", "8:30", "08:30:15,25", "07:08+02:00"]
+SPELLED += ["24:00", "2020-06-15 08:61", "2020-02-30 08:00", "8 pm", "1592209800", "", "x", None]
+ZONE = "America/New_York"
+
+
+@pytest.mark.parametrize("stored", ["timestamp", "timestamp_ntz", "string"])
+def test_clocks_are_read_as_here(session: Any, stored: str) -> None:
+    """Moments by the clock of the session, everything else as it is written; a cell that says no
+    time is missing, and no other cell is."""
+    session = session.newSession()
+    session.conf.set("spark.sql.session.timeZone", ZONE)
+    ticks = pl.Series("c", TICKS, dtype=pl.Int64)
+    cells, sql = {
+        "timestamp": (ticks.cast(pl.Datetime("us", ZONE)), "timestamp_micros(c)"),
+        "timestamp_ntz": (
+            ticks.cast(pl.Datetime("us")),
+            "timestampadd(microsecond, c, timestamp_ntz'1970-01-01')",
+        ),
+        "string": (pl.Series("c", SPELLED), "c"),
+    }[stored]
+    given = cells if stored == "string" else ticks
+    data = session.createDataFrame(given.to_frame().to_arrow()).repartition(2)
+    data = data.selectExpr([f"{sql} AS {name}" for name in CLOCKS])
+    assert {kind for _, kind in data.dtypes} == {stored}
+    frame = pl.DataFrame(dict.fromkeys(CLOCKS, cells))
+    schema = schema_of({name: f"{axis}\n{KEEPING}" for name, axis in CLOCKS.items()})
+    source = SparkTable(data)
+    source.require(CLOCKS, schema_name="clocks")
+    asked: Statistic = CodedRows(schema.domain(list(CLOCKS)))
+    here = compute(asked, open_source(frame), schema, key=KEY)
+    assert_equal(asked, Spark(source, schema, KEY).answer(asked), here)
+    assert isinstance(here, list)
+    missing = 25  # after 24 hours and what lies outside
+    assert here[2].tolist().count(missing) == (8 if stored == "string" else 1)
+
+
+@pytest.mark.parametrize("zone", ["+05:30", "PST", "Z"])
+def test_a_clock_that_is_not_known_is_refused_before_payment(
+    session: Any, tmp_path: Path, zone: str
+) -> None:
+    session = session.newSession()
+    session.conf.set("spark.sql.session.timeZone", zone)
+    data = session.sql("select now() as hour")
+    schema = (
+        f'[dataset]\nname = "a"\nneighbours = "add-remove-one"\n[columns.hour]\n{CLOCKS["hour"]}\n'
+    )
+    with pytest.raises(InputError, match=r"session\.timeZone = .* is no zone.*Nothing was spent"):
+        published(data, schema, dp.Histogram(columns=["hour"]), tmp_path / "a")
     assert not (tmp_path / "a" / "l.db.d").exists()
 
 

@@ -49,6 +49,8 @@ _NO_TEXT_FILES = (
     "here, or write the rows to Parquet, with types that you declare. Nothing was spent."
 )
 
+_MOMENT = "timestamp"
+"""What Spark calls moments, which are handed over by the clock of the session."""
 _TEXTS = ("string",)
 _SHORT_TEXT = (
     f"CASE WHEN octet_length({{cell}}) > {LONGEST_TEXT} THEN '{UNREADABLE}' ELSE {{cell}} END "
@@ -87,6 +89,8 @@ class SparkTable(Source):
 
         declared = next(field.dataType for field in self.frame.schema.fields if field.name == name)
         try:
+            if declared.simpleString() == _MOMENT:
+                return _kind(pa.timestamp("us", tz=self._zone())) or _MOMENT
             found = _kind(to_arrow_type(declared))
         except Exception:  # a type that Spark itself does not hand over
             found = None
@@ -101,10 +105,22 @@ class SparkTable(Source):
         }
 
     def require(self, names: Iterable[str], *, schema_name: str) -> None:
-        super().require(names, schema_name=schema_name)
+        wanted = list(names)
+        for name, stored in self.stored(wanted).items():
+            if stored == _MOMENT and self.kind(name) == _MOMENT:
+                raise InputError(
+                    f"Spark hands over column '{name}' by the clock of its session, and "
+                    f"spark.sql.session.timeZone = '{self._zone()}' is no zone that is known here: "
+                    "every cell would be missing. Set it to one such as 'Europe/Berlin' or 'UTC', "
+                    "or make the column a timestamp_ntz. Nothing was spent."
+                )
+        super().require(wanted, schema_name=schema_name)
         if not self._tried:
             self._try_workers()
             self._tried = True
+
+    def _zone(self) -> str:
+        return str(self.frame.sparkSession.conf.get("spark.sql.session.timeZone"))
 
     def chosen(self, names: Sequence[str]) -> Any:
         """The frame with these columns only, called c0, c1, ...: names may hold dots."""
