@@ -79,6 +79,14 @@ def swapped(table: list[list[str]]) -> list[list[str]]:
     return [[a, d, c, b, e] for a, b, c, d, e in table]
 
 
+def alone(table: list[list[str]]) -> list[list[str]]:
+    return [[f"p{place}", *row[1:]] for place, row in enumerate(table)]
+
+
+def heavy(table: list[list[str]]) -> list[list[str]]:
+    return [[a, b, str(121 + i), d, e] for i, (a, b, _, d, e) in enumerate(table)]
+
+
 def with_cells(place: int, change: Callable[[str], str]) -> list[list[str]]:
     return [[change(c) if i == place else c for i, c in enumerate(row)] for row in rows()]
 
@@ -98,14 +106,21 @@ def german(day: str) -> str:
         (text_of(with_cells(1, lambda c: "?" if int(c) % 3 else c)), "utf-8", "mark for missing"),
         (text_of(with_cells(0, lambda c: "ward 1")), "utf-8", "Is 'patient' the unit?"),
         (text_of(with_cells(0, lambda c: "")), "utf-8", "name no unit"),
+        (text_of(alone(rows())), "utf-8", "Every row has a unit of its own"),
         (text_of(swapped(rows())), "utf-8", "0% of the filled cells"),
+        (text_of(rows(), "patient,age,ward,admitted,weight"), "utf-8", "'ward' (categorical): 0%"),
+        (text_of(rows(), "age,patient,weight,admitted,ward"), "utf-8", "'age' (integer): 0%"),
+        (text_of(heavy(rows()), "patient,weight,age,admitted,ward"), "utf-8", "'age' (integer): 0"),
+        (text_of(rows()[1:], header=",".join(rows()[0])), "utf-8", "never by their order"),
         (text_of(rows(), header="patient,age,weight,admitted,city"), "utf-8", "no column 'ward'"),
         (text_of(with_cells(1, lambda c: str(int(c) * 12))), "utf-8", "are read as declared"),
         (text_of([]), "utf-8", "no rows"),
     ],
     ids=[
         "decimal comma", "dd.mm.yyyy", "latin-1", "utf-16", "semicolons", "missing mark",
-        "wrong unit", "no unit", "column order", "column name", "months for years", "empty",
+        "wrong unit", "no unit", "unit per row", "column order", "swapped names",
+        "swapped with the unit", "swapped numbers", "no header", "column name", "months for years",
+        "empty",
     ],
 )  # fmt: skip
 def test_what_would_not_be_read_is_found(
@@ -130,6 +145,23 @@ def test_what_is_declared_about_the_file_is_read_so(tmp_path: Path) -> None:
     other = [[a, b, c, d.replace("-", "/"), e] for a, b, c, d, e in rows()]
     dates = checked(tmp_path, text_of(other), schema=SCHEMA + '[source]\ndates = ["%d.%m.%Y"]\n')
     assert any("'2023/01/10'" in problem for problem in dates.problems)
+
+
+def test_columns_in_another_order_are_found_by_name(tmp_path: Path) -> None:
+    header = ",".join(reversed(HEADER.split(",")))
+    assert checked(tmp_path, text_of([row[::-1] for row in rows()], header=header)).problems == ()
+
+
+def test_a_few_rows_beyond_their_unit_are_told_of(tmp_path: Path) -> None:
+    table = rows()
+    table[0][0], table[1][0] = "", "p9"
+    table[2][0] = "p9"
+    found = checked(tmp_path, text_of(table))
+    assert found.ok
+    assert found.notes == (
+        "1 of 60 rows name no unit in column 'patient', and are left out.",
+        "1 of 29 units have more than 3 rows: 1 of 60 rows would not be used.",
+    )
 
 
 def test_rows_of_one_person_are_noticed_when_rows_are_the_unit(tmp_path: Path) -> None:

@@ -174,6 +174,11 @@ class _Look:
         ]
         declared = [self.schema.columns[n] for n in self.schema.columns if n in present]
         if not declared:
+            if form is not None:
+                self.problems.append(
+                    "The first line names none of the declared columns. Is it a row? Columns are "
+                    "found by the names in the first line, never by their order."
+                )
             return self._found(form, 0, 0, (), None)
         unit = unit if unit in present else None
         rows, dropped, counts, units = self._count(source, declared, unit)
@@ -292,14 +297,17 @@ class _Look:
             unused_rows=int((sizes.cast(pl.Int64) - most).clip(0).sum()),
         )
         rows = int(sizes.sum()) + nameless
-        if found.nameless_rows > (1 - self.at_least) * rows:
-            self.problems.append(
+        few = (1 - self.at_least) * rows
+        if nameless:
+            (self.problems if nameless > few else self.notes).append(
                 f"{nameless:,} of {rows:,} rows name no unit in column '{name}', and are left out."
             )
-        if found.unused_rows > (1 - self.at_least) * rows:
-            self.problems.append(
+        if found.unused_rows:
+            many = found.unused_rows > few
+            (self.problems if many else self.notes).append(
                 f"{found.crowded:,} of {found.units:,} units have more than {most} rows: "
-                f"{found.unused_rows:,} of {rows:,} rows would not be used. Is '{name}' the unit?"
+                f"{found.unused_rows:,} of {rows:,} rows would not be used."
+                + (f" Is '{name}' the unit?" if many else "")
             )
         if most > 1 and found.largest == 1:
             self.problems.append(
