@@ -82,6 +82,8 @@ def test_the_domain_decides_what_is_bought() -> None:
     wide = WIDE.plan(schema(), Cost.pure(1)).settings
     assert wide.domain_size > 1 << 18
     assert wide.support == joined.SUPPORT
+    (said,) = WIDE.plan(schema(), Cost.pure(1)).warnings
+    assert "joined-histograms, released at this cost" in said
     assert wide.synopsis_epsilon == joined.SHARE
     assert (
         wide.synopsis_epsilon + wide.check_epsilon + wide.max_hard * wide.hard_answer_epsilon == 1

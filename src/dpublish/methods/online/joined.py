@@ -35,9 +35,10 @@ not there can still be learnt."""
 STRAY_WEIGHT = 1e-3
 """What all of those weigh together at the start."""
 SHARE = Fraction(1, 2)
-"""Of epsilon, for the joined histograms (benchmarks/baselines/decisions.py, wide)."""
+"""Of epsilon, for the joined histograms (benchmarks/defaults/online_wide.py)."""
 HARD = 10
-"""Hard answers of a session that says no number: with more, more noise hides what is wrong."""
+"""Hard answers of a session that says no number: with more, more noise hides what is wrong; with
+fewer, or with a larger share, some sessions there ended before their questions did."""
 BINS = 32
 MAX_CODES = 1 << 27
 """Codes of all rows that a session keeps for its hard answers: 1 GiB."""

@@ -117,6 +117,11 @@ class OnlineMultiplicativeWeights(OnlineMechanism):
                 f"{float((settings.synopsis_epsilon or 0) / cost.epsilon):.3g} of the cost buys "
                 "and hard answers reweight"
             )
+            warnings.append(
+                "joined-histograms, released at this cost, answer any number of questions, and "
+                "were nearer on average wherever both were tried: take a session for what it "
+                "promises about every single answer."
+            )
         sentences = [
             *self.common_sentences(schema, cost, settings),
             f"An easy answer comes from {source}; it is within {float(wanted * rows):,.4g} "
