@@ -110,8 +110,9 @@ def test_a_page_that_cannot_be_written(home: Path) -> None:
 
 
 def test_the_histogram_counts_every_weight() -> None:
-    picture = weight_histogram(np.array([0.0, 0.3, 0.3, 1.0, 5000.0]))
+    picture, lines = weight_histogram(np.array([0.0, 0.3, 0.3, 1.0, 5000.0]))
     counts = [int(part.split(" rows")[0].replace(",", "")) for part in picture.split("<title>")[1:]]
     assert sum(counts) == 5
+    assert sum(int(rows.replace(",", "")) for _, rows in lines) == 5
     assert ">0</text>" in picture
     assert ">more</text>" in picture
