@@ -20,7 +20,7 @@ from tests.every_kind import NAMES, every_kind
 import dpublish as dp
 from dpublish.errors import PublishError
 from dpublish.present.charts import spans_decades
-from dpublish.present.page.lookup import condition, lookups
+from dpublish.present.page.lookup import condition, lookups, whole
 from dpublish.present.page.summaries import SHARES
 from dpublish.releases.base import make_release
 
@@ -336,6 +336,25 @@ def test_two_columns_with_an_order_have_a_map_and_its_table(watched: Any, tmp_pa
     seen.page.locator("#chart summary").click()
     assert seen.page.locator("#chart line.error").count() > 2 * 48
     assert not seen.problems
+
+
+def test_weighted_rows_have_cross_tables_of_their_own_estimates(
+    watched: Any, tmp_path: Path
+) -> None:
+    weighted = every_kind()["weighted"]
+    found = lookups(weighted)
+    axes = {axis.name: axis for axis in weighted.features.axes}
+    assert len(found.crossed) == len(axes) * (len(axes) - 1) // 2
+    table = next(one for one in found.crossed if one.columns == ("a", "b"))
+    cells = iter(zip(table.value, table.low, table.high, strict=True))
+    for first in table.labels[0]:
+        for second in table.labels[1]:
+            one = weighted.estimate(f"a = '{first}' and b = '{second}'")
+            ends = (one.value, one.low, one.high)
+            assert next(cells) == tuple(whole(weighted.private_rows * end) for end in ends)
+    view = opened(watched, weighted.page(tmp_path / "weights.html"), "#column=a&by=b").page
+    assert view.locator("#table tbody tr").count() == len(table.labels[0])
+    assert written(table.value[0]) in view.text_content("#table")
 
 
 def test_numbers_that_span_decades_have_a_logarithmic_axis(watched: Any, page: Path) -> None:

@@ -19,6 +19,7 @@ from dpublish.noise.source import SeededNoise
 from dpublish.releases.frames import frame_of
 from dpublish.releases.weighted_rows.intervals import _largest_mean
 from dpublish.releases.weighted_rows.release import WeightedRowsRelease
+from dpublish.releases.weighted_rows.tables import cross_counts
 
 ROWS = 4000
 SCHEMA = f"""
@@ -358,3 +359,25 @@ def test_what_is_certain_has_no_error(condition: str, share: float, where: str |
 def test_what_may_be_missing_is_not_certain() -> None:
     found = release_of(3).estimate("town = 'north' or town <> 'north'")
     assert found.low < found.high
+
+
+@pytest.mark.parametrize("settings", [{}, {"variant": "output", "pairs": []}])
+def test_cross_tables_are_what_estimate_says_of_each_cell(settings: dict[str, Any]) -> None:
+    """Counted pairs and others, a level that no public row has, a column that was not weighted."""
+    ages = [f"age >= {first} and age < {first + 20}" for first in range(0, 100, 20)]
+    towns = [f"town = '{name}'" for name in ("north", "south", "isle")] + ["town is null"]
+    bases, release = set(), release_of(3, **settings)
+    for firsts, seconds in ((["sick", "not sick"], ["smoker", "walk > 5"]), (ages, towns)):
+        found = cross_counts(release, firsts, seconds, 0.9)
+        texts = [f"{one} and {other}" for one in firsts for other in seconds]
+        for text, cell in zip(texts, found, strict=True):
+            if cell is None:
+                with pytest.raises(dp.QueryError, match="No public row"):
+                    release.estimate(text, level=0.9)
+                continue
+            one = release.estimate(text, level=0.9)
+            ends = [release.private_rows * end for end in (one.value, one.low, one.high)]
+            assert list(cell[:3]) == pytest.approx(ends, rel=1e-9, abs=1e-9)
+            assert cell[3] == one.basis
+            bases.add(cell[3])
+    assert bases == ({"assumed"} if settings else {"counted", "bounds", "assumed"})

@@ -117,7 +117,9 @@ def lookups(release: Any, by: Sequence[str] = ()) -> Lookups:
     if isinstance(domain, Domain) and domain.axes and hasattr(release, "marginal"):
         return _table_lookups(release, domain, by)
     if hasattr(release, "sample_weight") and "rows" in release.tables:
-        return _weighted_lookups(release)
+        from dpublish.present.page.weighted import weighted_lookups
+
+        return weighted_lookups(release)
     return Lookups()
 
 
@@ -136,7 +138,7 @@ def _table_lookups(release: Any, domain: Domain, by: Sequence[str]) -> Lookups:
             missing.append(f"{first.name} by {second.name}: {error}")
     if by:
         crossed.append(_cross(release, tuple(domain.axis(name) for name in by)))
-    columns = [_column(axis) for axis in shown]
+    columns = [column_facts(axis) for axis in shown]
     summaries = {axis.name: lines for axis in shown if (lines := summary(release, axis))}
     by_group = []
     for axis, other in itertools.permutations(shown, 2):
@@ -150,7 +152,7 @@ def _table_lookups(release: Any, domain: Domain, by: Sequence[str]) -> Lookups:
     )
 
 
-def _column(axis: Axis) -> dict[str, Any]:
+def column_facts(axis: Axis) -> dict[str, Any]:
     """A column, in the words of the schema where it has any."""
     said = {"title": axis_title(axis), "about": axis.wording.description}
     words = {key: text for key, text in said.items() if text and text != axis.name}
@@ -270,14 +272,16 @@ def counted_together(release: Any, names: Sequence[str]) -> bool:
     return len(features) <= 1 or any(features <= set(table) for table in tables)
 
 
-def grouped(release: Any, axis: Axis) -> Groups:
+def grouped(release: Any, axis: Axis, sizes: Floats | None = None) -> Groups:
     """At most `MAX_LABELS` groups of values: neighbours where values have an order, otherwise the
     largest ones and all others."""
     if axis.cardinality <= MAX_LABELS:
         return [(level_label(axis, label), [code]) for code, label in enumerate(axis.labels)]
     if axis.ordered:
         return contiguous(axis, MAX_LABELS)
-    value = _numbers(release.marginal(axis.name, level=LEVEL))[0][: axis.base]
+    if sizes is None:
+        sizes = _numbers(release.marginal(axis.name, level=LEVEL))[0]
+    value = sizes[: axis.base]
     apart = range(axis.base, axis.cardinality)
     largest = sorted(np.argsort(-value, kind="stable")[: MAX_LABELS - 1 - len(apart)].tolist())
     rest = [code for code in range(axis.base) if code not in largest]
@@ -380,7 +384,7 @@ def _tree_lookups(release: Any) -> Lookups:
                 for i, j in spans
             ],
         }
-        columns.append({**_column(worded[place]), "ordered": True})
+        columns.append({**column_facts(worded[place]), "ordered": True})
         if grid.kind not in CALENDAR and (lines := summary(release, worded[place])):
             summaries[grid.name] = lines
     for (at, first), (to, second) in itertools.combinations(enumerate(grids), 2):
@@ -490,61 +494,6 @@ def _baskets(release: Any) -> list[Cells]:
         )
         found.append(Cells.of(("Rules",), [labels], numbers, note=note))
     return found
-
-
-# -- weighted public rows
-
-
-def _weighted_lookups(release: Any) -> Lookups:
-    """Columns by their bins and levels, and means by group. Cross-tables are for those who ask:
-    every cell of one is a question to all rows."""
-    from dpublish.releases.weighted_rows.tables import RowsSay
-
-    says, axes = RowsSay(release), release.features.axes
-    columns, singles, summaries, by_group = [], [], {}, []
-    for axis in axes:
-        labels, wheres, answers = [], [], []
-        for code in range(min(axis.cardinality, MAX_LISTED)):
-            text = condition(axis, code, code)
-            try:
-                answers.append(says.count(text, LEVEL) if text else None)
-            except PublishError:
-                answers.append(None)
-            labels.append(level_label(axis, axis.labels[code]))
-            wheres.append(text)
-        kept = [place for place, one in enumerate(answers) if one is not None]
-        found = [one for one in answers if one is not None]
-        if not found:
-            continue
-        numbers = [np.array([getattr(one, name) for one in found]) for name in _ENDS]
-        notes = list(dict.fromkeys(one.note for one in found if one.note))
-        lengths, per = bin_lengths(axis)
-        drawn = [round(float(lengths[at]), 6) if at < lengths.size else 1.0 for at in kept]
-        singles.append(
-            Cells.of(
-                (axis.name,),
-                [[labels[at] for at in kept]],
-                numbers,
-                note=" ".join(f"{note.rstrip('.').capitalize()}." for note in notes),
-                where=[wheres[at] for at in kept],
-                lengths=drawn,
-                per=per,
-            )
-        )
-        columns.append(_column(axis))
-        if lines := summary(release, axis):
-            summaries[axis.name] = lines
-    for axis, other in itertools.permutations(axes, 2):
-        if axis.name in summaries and other.cardinality <= MAX_LABELS:
-            groups = [
-                (level_label(other, label), condition(other, code, code))
-                for code, label in enumerate(other.labels)
-            ]
-            by_group += summary_by_group(release, axis, other.name, groups)
-    return Lookups(columns, singles, summaries=summaries, by_group=by_group)
-
-
-_ENDS = ("value", "low", "high")
 
 
 # -- numbers as they are printed

@@ -26,7 +26,7 @@ from dpublish.releases.bundle.manifest import digest, table, text, whole
 from dpublish.releases.frames import free_name, generator_of, rows_to_draw
 from dpublish.releases.weighted_rows.checks import check_numbers, check_rows, read_features
 from dpublish.releases.weighted_rows.counts import read_counts
-from dpublish.releases.weighted_rows.intervals import CountedLimits, Question
+from dpublish.releases.weighted_rows.intervals import CountedLimits, Question, held
 from dpublish.releases.weighted_rows.means import Noise, Propagation, effective_rows, with_shrinkage
 from dpublish.releases.weighted_rows.notes import FEW_ROWS, NOTES, UNSEEN, careful, note_of
 from dpublish.releases.weighted_rows.questions import means_the_same, read_question
@@ -445,19 +445,14 @@ class WeightedRowsRelease(Release):
             else self.limits.limits(question, float(level))
         )
         silent = share and limits is not None and not self._met(values, present)
-        if silent and limits is not None:
-            # no weight can tell what no public row has: what was counted says it alone
-            mean, low, high = (limits.low + limits.high) / 2, limits.low, limits.high
-            error, model, explained = limits.error, (math.nan, math.nan), math.nan
-        elif limits is not None:
-            end = min(max(mean, limits.low), limits.high)
-            mean = (
-                end if math.isclose(mean, end, rel_tol=1e-12) else mean
-            )  # weights add up to 1 but for rounding
-            low, high, error = min(limits.low, mean), max(limits.high, mean), limits.error
-            if not limits.low <= mean <= limits.high:
-                # weights that miss the counts, as where no public row is, are off by that much too
-                error = math.hypot(error, mean - (limits.low + limits.high) / 2)
+        if limits is not None:
+            mean, low, high = held(mean, limits, silent=silent)
+            error = limits.error
+        if silent:
+            model, explained = (math.nan, math.nan), math.nan
+        elif limits is not None and not limits.low <= mean <= limits.high:
+            # weights that miss the counts, as where no public row is, are off by that much too
+            error = math.hypot(error, mean - (limits.low + limits.high) / 2)
         basis: Basis = "assumed" if limits is None else limits.basis
         found = Estimate(
             value=mean,

@@ -3,6 +3,7 @@ interval rests on."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,10 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpublish.errors import QueryError
-from dpublish.estimate import Estimate
+from dpublish.estimate import Basis, Estimate
+from dpublish.query.aggregates import both
+from dpublish.query.predicate import Node
+from dpublish.releases.weighted_rows.intervals import Question, held
 from dpublish.releases.weighted_rows.questions import label_condition, value_condition
 
 if TYPE_CHECKING:
@@ -131,6 +135,55 @@ def count_table(release: WeightedRowsRelease, columns: Sequence[str], level: flo
         }
         found.append({**dict(zip(columns, labels, strict=True)), **counts, "basis": one.basis})
     return pl.DataFrame(found, infer_schema_length=None)
+
+
+def cross_counts(
+    release: WeightedRowsRelease, firsts: Sequence[str], seconds: Sequence[str], level: float
+) -> list[tuple[float, float, float, Basis] | None]:
+    """How many private rows meet each of some conditions together with each of others: value, low
+    and high as `estimate` gives them, and the basis, row by row of the table.
+
+    Where the counted tables know both, public rows are read once for all pairs; other pairs are
+    asked one by one. None where no public row meets both and nothing was counted.
+    """
+    sides = [[_Side.read(release, text) for text in texts] for texts in (firsts, seconds)]
+    weight = release.sample_weight
+    tops, besides = (np.array([one.rows for one in side], dtype=np.float64) for side in sides)
+    shares = ((tops * (weight / weight.sum())) @ besides.T).ravel()
+    met = ((tops * (weight > 0.0)) @ besides.T).ravel() > 0.0
+    found: list[tuple[float, float, float, Basis] | None] = []
+    for at, (first, second) in enumerate(itertools.product(*sides)):
+        if release.limits is not None and first.asked is not None and second.asked is not None:
+            question = Question(condition=both(first.asked, second.asked))
+            limits = release.limits.limits(question, level)
+            ends, basis = held(float(shares[at]), limits, silent=not met[at]), limits.basis
+        else:
+            try:
+                one = release.estimate(f"({first.text}) and ({second.text})", level=level)
+            except QueryError:
+                found.append(None)
+                continue
+            ends, basis = (one.value, one.low, one.high), one.basis or "assumed"
+        value, low, high = (release.private_rows * end for end in ends)
+        found.append((value, low, high, basis))
+    return found
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A condition, the public rows that meet it, and the condition as it is asked of the counted
+    tables if they know all that it names."""
+
+    text: str
+    rows: NDArray[np.bool_]
+    asked: Node | None
+
+    @classmethod
+    def read(cls, release: WeightedRowsRelease, text: str) -> _Side:
+        rows = release._condition(text)
+        values, everyone = rows.astype(np.float64), np.ones(len(rows), dtype=np.bool_)
+        question = release._question(text, None, values, everyone, None)
+        return cls(text, rows, None if question is None else question.condition)
 
 
 def _figures(one: Estimate) -> dict[str, float]:
