@@ -12,11 +12,12 @@ import pytest
 
 import dpublish as dp
 from cli.conftest import Command
-from dpublish.curator.rehearse import epsilon_for, rehearse, stand_in, truth_of
+from dpublish.curator.rehearse import default_questions, epsilon_for, rehearse, stand_in, truth_of
 from dpublish.declare.schema import Schema
 from dpublish.errors import InputError, PlanError
 from dpublish.ledger import state
 from dpublish.ledger.state import is_remembered, remember
+from dpublish.methods.base import Mechanism
 from dpublish.privacy.cost import Cost
 from dpublish.requests.base import plain
 from dpublish.requests.plans import Compare, Plan, Plans, Rehearse
@@ -246,3 +247,26 @@ def test_methods_are_compared_by_what_can_be_learnt_of_a_target(tmp_path: Path) 
         Compare(schema=file, target="age").run()
     with pytest.raises(PlanError, match="methods for a label"):
         Compare(schema=file, target="ill", methods=("interval-tree",)).run()
+
+
+BASKETS = [dp.FrequentItemsets(keep=4, pairs=2, larger=0), dp.SetPartition(), dp.BasicItemsets()]
+
+
+@pytest.mark.parametrize("method", BASKETS, ids=lambda one: type(one).__name__)
+def test_baskets_are_rehearsed_with_questions_about_items(
+    method: Mechanism, tmp_path: Path
+) -> None:
+    schema = Schema.from_toml(
+        '[dataset]\nname = "b"\nneighbours = "add-remove-one"\nnominal_size = 500\n'
+        '[items]\nuniverse = ["bread", "red wine", "7", "tea"]\n'
+    )
+    asked = ["bread", 'bread and not ("red wine" or 7)', *default_questions(schema)]
+    found = rehearse(method, schema, [Cost(epsilon=Fraction(20))], questions=asked, runs=1)
+    rows = [set(row) for row in stand_in(schema).get_column("items").to_list()]
+    truths = [one.truth for one in found.answers]
+    assert truths[0] == sum("bread" in row for row in rows)
+    assert truths[1] == sum("bread" in row and not row & {"red wine", "7"} for row in rows)
+    assert truths[-1] == sum({"red wine", "7"} <= row for row in rows)
+    assert all(one.low <= one.truth <= one.high for one in found.answers[:1])
+    (tmp_path / "a.txt").write_text("bread tea\n\nbread 7\ntea\n")
+    assert truth_of(open_source(tmp_path / "a.txt", schema), schema, "bread and not 7") == 1

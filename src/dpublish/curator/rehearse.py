@@ -10,6 +10,7 @@ path, and a rehearsal on a file that is known so is refused.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -41,7 +42,7 @@ from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
 from dpublish.releases.base import release_class
 from dpublish.releases.frames import frame_of
-from dpublish.sources.sources import Source, open_source
+from dpublish.sources.sources import LINE_COLUMN, Source, open_source
 
 NOT_ABOUT = (
     "A rehearsal: all numbers are about stand-in rows, none is about the private data. Answers on "
@@ -190,6 +191,8 @@ def release_of(mechanism: Mechanism, plan: Plan, source: Source, seed: int) -> A
 
 def truth_of(source: Source, schema: Schema, question: str) -> float:
     """How many stand-in rows meet a condition."""
+    if schema.items is not None:
+        return _truth_of_items(source, schema.items.items, question)
     from dpublish.query.masks import select
     from dpublish.query.predicate import parse_predicate
 
@@ -205,6 +208,25 @@ def truth_of(source: Source, schema: Schema, question: str) -> float:
         cover = chosen.cover(codes.__getitem__, codes[0].size)
         found += float(cover.share.sum())
     return found
+
+
+def _truth_of_items(source: Source, items: Sequence[str], question: str) -> float:
+    from dpublish.releases.itemsets import logic
+
+    asked = logic.parse_items(question, {name: place for place, name in enumerate(items)})
+    name = LINE_COLUMN if LINE_COLUMN in source.columns() else source.columns()[0]
+    found = 0
+    for frame in source.cutting(name, str.split).batches([name]):
+        cells = frame.get_column(name)
+        lists = cells if cells.dtype == pl.List else cells.cast(pl.String).str.split(" ")
+        held = {
+            place: lists.list.contains(items[place]).fill_null(False).cast(pl.Int8).to_numpy() * 2
+            - 1
+            for place in logic.atoms_of(asked)
+        }
+        truths = logic.truth_of(asked, held.__getitem__, len(lists))
+        found += int((truths > 0).sum())
+    return float(found)
 
 
 def stand_in(schema: Schema, *, seed: int = _SEED) -> pl.DataFrame:
@@ -261,7 +283,11 @@ def _stand_in_baskets(
 
 
 def default_questions(schema: Schema, *, most: int = 6) -> list[str]:
-    """Questions about single columns, and with the target where there is one."""
+    """Questions about single columns, and with the target where there is one; about the first items
+    and pairs of them."""
+    if schema.items is not None:
+        first = ['"' + item.replace('"', '""') + '"' for item in schema.items.items[:3]]
+        return [*first, *(" and ".join(pair) for pair in itertools.pairwise(first))][:most]
     target = schema.columns.get(schema.target or "")
     beside = (
         f" and {_name(target.name)} = '{_text(target.levels[-1])}'"

@@ -208,13 +208,14 @@ class Rehearse(Request):
         schema = schema if self.size is None else schema.with_size(self.size)
         method = method_from_settings(self.method, self.settings)
         columns = getattr(method, "columns", None) or ()
-        own = [one for one in default_questions(schema) if _about(one, schema) <= {*columns}]
-        asked = self.questions or tuple(own if columns else default_questions(schema))
+        usual = default_questions(schema)
+        own = [one for one in usual if _about(one, schema) <= {*columns}] if columns else usual
+        asked = self.questions or tuple(own)
         found = rehearse(
             method,
             schema,
             costs_of(self.epsilon, self.delta, self.rho),
-            questions=() if schema.items is not None else asked,
+            questions=asked,
             public=self.public,
             level=self.level,
             progress=caller.progress,
