@@ -90,6 +90,7 @@ class _Answers:
         self.says, self.level = says, level
         self._found: dict[tuple[str, int, float], Estimate] = {}
         self._rows: Sequence[Any] | None = None
+        self._spelled: dict[int, tuple[Tree, str]] = {}
         self._problem = ""
 
     def ask(self, asked: Grouped, lines: pl.DataFrame) -> pl.DataFrame:
@@ -117,7 +118,9 @@ class _Answers:
     def one(self, tree: Tree, place: int, level: float) -> Estimate:
         """One aggregate of one line."""
         assert self._rows is not None
-        key = (spelled(tree), place, level)
+        if id(tree) not in self._spelled:  # once, not for every line
+            self._spelled[id(tree)] = (tree, spelled(tree))
+        key = (self._spelled[id(tree)][1], place, level)
         if key not in self._found:
             self._found[key] = self._asked(tree, self._rows[place], level)
         return self._found[key]

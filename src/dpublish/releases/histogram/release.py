@@ -72,6 +72,8 @@ class HistogramRelease(CellsRelease, ResampledRelease):
         self._figures = np.stack(
             [self.counts.astype(np.float64), *self.law.cell_cumulants(self.counts)]
         )
+        # the sums that were asked for last: every group of a SELECT asks for the same ones
+        self._summed: tuple[tuple[int, ...], SuppressedSums] | None = None
         self._everything = self._flag_sums(
             np.ones(len(self.counts), dtype=np.bool_), self.domain.size
         )
@@ -101,14 +103,17 @@ class HistogramRelease(CellsRelease, ResampledRelease):
         return self.estimate(node, level=level)
 
     def cell_counts(self, places: tuple[int, ...]) -> NDArray[np.float64]:
+        if self._summed is not None and self._summed[0] == places:
+            return self._summed[1].estimates
         shape = [self.domain.axes[place].cardinality for place in places]
         return self._group_answers(places, shape, 0.95).value.reshape(shape)
 
     def cell_sums(self, places: tuple[int, ...]) -> SuppressedSums:
-        shape = [self.domain.axes[place].cardinality for place in places]
-        return SuppressedSums(
-            self._group_sums(places, shape), self.cell_counts(places), self.law, self.total
-        )
+        if self._summed is None or self._summed[0] != places:
+            shape = [self.domain.axes[place].cardinality for place in places]
+            part, counts = self._group_sums(places, shape), self.cell_counts(places)
+            self._summed = places, SuppressedSums(part, counts, self.law, self.total)
+        return self._summed[1]
 
     def replicates(self, runs: int, *, seed: int | None) -> Iterator[Self]:
         """Cells that were left out are taken to be empty: the model is the released counts."""
