@@ -355,6 +355,15 @@ def test_weighted_rows_have_cross_tables_of_their_own_estimates(
     view = opened(watched, weighted.page(tmp_path / "weights.html"), "#column=a&by=b").page
     assert view.locator("#table tbody tr").count() == len(table.labels[0])
     assert written(table.value[0]) in view.text_content("#table")
+    apart = next(one for one in found.crossed if one.columns == ("income", "height"))
+    assert not apart.counted
+    view.select_option("#column", "income")
+    view.select_option("#by", "height")
+    # the pattern stands beside what it fills: one in a closed part of the page draws nothing
+    assert view.locator("#chart svg.map pattern").get_attribute("id") == "hatched-map"
+    over = view.locator("#chart svg.map rect.over")
+    assert over.count() == len(apart.value)
+    assert "#hatched-map" in over.first.evaluate("(one) => getComputedStyle(one).fill")
 
 
 def test_numbers_that_span_decades_have_a_logarithmic_axis(watched: Any, page: Path) -> None:

@@ -156,9 +156,8 @@ function showChart({ table, rows }) {
   const room = width - left - right, bent = spansDecades(bars.map((bar) => bar.value * bar.s));
   // on a logarithmic axis 0 has the place of a row's tenth
   const along = (number) => left + room * (bent ? (Math.log10(Math.max(number, 0.1)) + 1) / (Math.log10(most) + 1) : number / most);
-  const parts = [drawn("pattern", { id: "hatched", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
-    drawn("line", { class: "hatch", x1: 0, y1: 0, x2: 0, y2: 6 }))];
-  for (const mark of marks(most, bent)) {
+  const parts = [hatching("hatched")], every = marks(most, bent), apart = narrow && every.length > 5 ? 2 : 1;
+  for (const mark of every.filter((_, at) => at % apart === 0)) {
     const x = along(mark);
     parts.push(drawn("line", { class: "grid", x1: x, x2: x, y1: 4, y2: height - 22 }));
     parts.push(drawn("text", { class: "soft-text", x, y: height - 6, "text-anchor": "middle" }, written(Math.round(mark))));
@@ -183,6 +182,11 @@ function showChart({ table, rows }) {
   const map = mapOf(table, rows);
   byId("chart").replaceChildren(...(map ? [map, element("details", {}, element("summary", {}, "The same as bars with their limits"), ...said, picture)] : [...said, picture]));
 }
+// Each drawing has its own: what stands in a closed part of the page draws nothing elsewhere.
+function hatching(id) {
+  return drawn("pattern", { id, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+    drawn("line", { class: "hatch", x1: 0, y1: 0, x2: 0, y2: 6 }));
+}
 // Whether numbers differ so much that the small ones cannot be seen beside the large ones.
 export function spansDecades(numbers) {
   const seen = numbers.filter((number) => number >= 1).sort((a, b) => a - b);
@@ -201,7 +205,7 @@ function mapOf(table, rows) {
   if (table.columns.length !== 2 || !table.columns.every((name) => ordered.has(name)) || rows.length < 3) return null;
   const head = headings(table), side = 44, left = 120, top = 8, foot = 92;
   const most = Math.max(1, ...rows.flatMap((row) => row.cells.map((cell) => cell.value)));
-  const width = left + side * head.length + 8, height = top + 30 * rows.length + foot, parts = [];
+  const width = left + side * head.length + 8, height = top + 30 * rows.length + foot, parts = [hatching("hatched-map")];
   const short = (text) => (text.length > 16 ? `${text.slice(0, 15)}…` : text);
   rows.forEach((row, down) => {
     const y = top + 30 * down;
