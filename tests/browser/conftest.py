@@ -1,48 +1,11 @@
-"""A real Chromium, started once. Debian's package `chromium` is used, or $CHROMIUM; `make test`
-installs it where it can. With CI=true its absence is a failure, elsewhere these tests are skipped
-and say so."""
+"""Pages that are opened in the one Chromium of `tests/conftest.py`, and may load nothing."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
-OFF = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-
-def chromium() -> str | None:
-    given = os.environ.get("CHROMIUM")
-    return given or next(
-        (found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None
-    )
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    where = chromium()
-    if where is None:
-        text = "There is no Chromium. Debian: apt-get install chromium; or set CHROMIUM=PATH."
-        if os.environ.get("CI"):
-            pytest.fail(text)
-        pytest.skip(text)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        started = play.chromium.launch(executable_path=where, args=OFF)
-        yield started
-        started.close()
 
 
 class Watched:

@@ -13,8 +13,8 @@ def test_the_histogram_survives(shop: Path, dpublish: Command) -> None:
     tiers = [word for tier in ("exact", "replay", "sampled") for word in ("--tier", tier)]
     shown = dpublish("audit", "histogram", *tiers, "--samples", "200")
     assert shown.code == 0, shown.out
-    assert shown.out.count("survived") == 12, (
-        "three tiers, two relations, one row and several a person"
+    assert shown.out.count("survived") == 18, (
+        "three tiers, two relations; one row and several a person, and bins that are found"
     )
     assert "Survived is not verified" in shown.out
 
@@ -24,7 +24,9 @@ def test_the_command_line_survives_a_twin_run(shop: Path, dpublish: Command) -> 
         "audit", "histogram", "--tier", "twin", "--neighbours", "add-remove-one", "--json"
     )
     assert shown.code == 0, shown.out
-    assert len(shown.document["reports"]) == 2, "one row and several a person"
+    assert len(shown.document["reports"]) == 3, (
+        "one row and several a person, and bins that are found"
+    )
     for report in shown.document["reports"]:
         assert report["neighbours"] == "add-remove-one"
         assert "tiny.dpr" in report["files"]
@@ -35,7 +37,7 @@ def test_json(shop: Path, dpublish: Command) -> None:
     assert document["survived"] is True
     assert (
         sorted(report["neighbours"] for report in document["reports"])
-        == ["add-remove-one"] * 2 + ["replace-one"] * 2
+        == ["add-remove-one"] * 3 + ["replace-one"] * 3
     )
 
 

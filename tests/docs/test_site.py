@@ -11,7 +11,6 @@ from typing import Any
 
 import docs_site
 import pytest
-from tests.browser.conftest import browser as browser
 
 from docs.stand_in import ROOT
 from dpublish.errors import InputError

@@ -64,7 +64,7 @@ def warm_up(folder: Path) -> None:
     """Load what every session loads; no frame is touched, because its thread pool would not survive
     a fork."""
     domain = dp.Schema.from_toml(SCHEMA.format(name="warm")).domain(["a"])
-    online_queries.predicate_flags(QUERIES[0], domain)
+    online_queries.predicate_flags(online_queries.checked_selection(QUERIES[0], domain), domain)
     reweight(np.full(2, 0.5), np.ones((1, 2)), np.ones(1), 1)
     noise = SeededNoise(1)
     noise.laplace(
