@@ -53,7 +53,7 @@ def test_the_same_request_is_not_paid_twice_by_accident(tmp_path: Path) -> None:
 
 def test_a_session_is_not_paid_twice_by_accident(tmp_path: Path) -> None:
     owner = curator(tmp_path, "nominal_size = 100000")
-    method = dp.MedianMechanism(max_hard=2, accuracy="1/2")
+    method = dp.MedianMechanism(max_hard=2, accuracy="0.49")
     owner.answer_online(method, epsilon=1, key="desk")
     with pytest.raises(dp.BudgetError, match="--key 'desk'"):
         owner.answer_online(method, epsilon=1)

@@ -243,20 +243,74 @@ def test_theorem_60_for_a_number_of_sets() -> None:
         theory.set_cover_lower_bound(1, 1.0)
 
 
-def test_fat_net_size_meets_its_inequality_and_hardly_more() -> None:
-    for accuracy, dimension in ((0.1, 1), (0.1, 7), (0.4, 3)):
-        points = theory.fat_net_size(accuracy, dimension)
+def test_nets_meet_their_inequalities_and_hardly_more() -> None:
+    def left(points: int, reach: float) -> float:
+        return points * max(0.0, reach - math.sqrt(math.log(4) / (2 * points))) ** 2 / 2
 
-        def log_left(m: int, d: int = dimension, near: float = accuracy / 8) -> float:
-            return math.log(16) + d * math.log2(4 * math.e * m / (d * near)) * math.log(
-                4 * m / near**2
-            )
+    for accuracy, d in ((0.1, 1), (0.1, 7), (0.4, 3)):
+        steps = math.floor(16 / accuracy)
 
-        assert log_left(points) < points * accuracy**2 / 128
-        assert log_left(points - 1) >= (points - 1) * accuracy**2 / 128
+        def log_functions(m: int, d: int = d, steps: int = steps) -> float:
+            pairs = d * math.log2(2 * math.e * m * (steps - 1) / d)
+            return math.log(8) + (math.floor(pairs) + 1) * math.log(2 * m * steps**2)
+
+        points = theory.fat_net_size(accuracy, d)
+        assert log_functions(points) < left(points, 0.75 * accuracy)
+        assert log_functions(points - 1) >= left(points - 1, 0.75 * accuracy)
+        points = theory.net_size(2 * accuracy, vc=d)
+        for m, enough in ((points, True), (points - 1, False)):
+            patterns = math.log(4) + d * math.log(2 * math.e * m / d)
+            assert (patterns < left(m, accuracy)) == enough
     sizes = [theory.fat_net_size(0.1, dimension) for dimension in range(5)]
-    assert sizes == sorted(sizes)
-    assert sizes[0] == sizes[1]
+    assert sizes == sorted(set(sizes))
+
+
+def test_patterns_shatter_as_many_sets_as_there_are_and_levels_enough_pairs() -> None:
+    """Steps 3 and 4 of the derivation of nets, on random classes."""
+    draw = np.random.default_rng(3)
+    for _ in range(30):
+        table = np.unique(draw.integers(0, 2, (draw.integers(1, 20), 5)), axis=0)
+        shattered = sum(
+            len(np.unique(table[:, list(chosen)], axis=0)) == 2**size
+            for size in range(6)
+            for chosen in itertools.combinations(range(5), size)
+        )
+        assert shattered >= len(table)
+    points, top = 6, 2
+    apart = np.array(list(itertools.product((0, 2), repeat=points)))
+    needed = 2 * points * top**2
+    for _ in range(20):  # levels from 0 to 2: the one level is 1
+        held = draw.permutation(apart)[:needed]
+        pairs = sum(
+            len(np.unique(held[:, list(chosen)], axis=0)) == 2**size
+            for size in range(1, 4)
+            for chosen in itertools.combinations(range(points), size)
+        )
+        assert pairs >= 2
+
+
+def test_two_samples_that_agree_give_a_net() -> None:
+    """Step 1, with every sample of four of three points listed: whenever two samples seldom differ
+    by more than b - h on a class, some sample is within b of the data; for some of these
+    classes no sample is within b / 40, so that there is something to show."""
+    draw, size, reach = np.random.default_rng(4), 4, 0.6
+    h = math.sqrt(math.log(4) / (2 * size))
+    samples = np.array(list(itertools.product(range(3), repeat=size)))
+    shares = np.stack([(samples == point).mean(axis=1) for point in range(3)], axis=1)
+    used = sharp = 0
+    for _ in range(40):
+        table = draw.random((4, 3)) * draw.random()
+        law = draw.dirichlet(np.ones(3))
+        chance = law[samples].prod(axis=1)
+        means = shares @ table.T
+        apart = np.abs(means[:, None] - means[None]).max(axis=2) > reach - h
+        nearest = np.abs(means - law @ table.T).max(axis=1).min()
+        if chance @ apart @ chance < 0.5:
+            used += 1
+            assert nearest <= reach
+        sharp += nearest > reach / 40
+    assert used >= 10
+    assert sharp >= 5
 
 
 def test_theorem_31_takes_the_smaller_of_its_two_forms() -> None:

@@ -3,12 +3,15 @@ hold, promises that are known beforehand and never void."""
 
 from __future__ import annotations
 
+import itertools
+import re
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
+import dpublish as dp
 from dpublish.errors import PlanError
 from dpublish.methods.online.median.mechanism import MedianMechanism
 from dpublish.methods.online.multiplicative_weights.mechanism import OnlineMultiplicativeWeights
@@ -157,3 +160,45 @@ def test_intervals_hold_though_noise_is_whole(epsilon: Any, known_total: bool) -
             assert reach <= worst_reach(cells, scale, level, known_total=known_total) + 1e-9
             missed = first @ (off > reach + 1e-9) @ second
             assert missed <= 1 - level, (cells, asked, level)
+
+
+GRID_SETTINGS: tuple[dict[str, Any], ...] = (
+    {},
+    {"max_hard": 5},
+    {"accuracy": 0.3},
+    {"accuracy": 0.5},
+    {"accuracy": 0.9},
+    {"synopsis_share": "1/2"},
+)
+
+
+def test_no_session_of_a_grid_promises_less_than_ignoring_the_data() -> None:
+    """1 to 20 columns, epsilon 0.1 to 3, 100 to a million rows, both relations: half of all rows
+    is within half of all rows of every answer, so a promise is below that or nothing is sold, and
+    the refusal says what to take instead."""
+    promised, refused = 0, []
+    for relation, columns, epsilon, rows in itertools.product(
+        ("replace-one", "add-remove-one"),
+        (1, 3, 8, 20),
+        ("0.1", "1", "3"),
+        (100, 10_000, 1_000_000),
+    ):
+        known = "size" if relation == "replace-one" else "nominal_size"
+        text = f'[dataset]\nname = "g"\nneighbours = "{relation}"\n{known} = {rows}\n'
+        for place in range(columns):
+            text += f'[columns.c{place}]\nkind = "categorical"\nlevels = ["a", "b", "c", "d"]\n'
+        schema = dp.Schema.from_toml(text)
+        for method in (dp.OnlineMultiplicativeWeights, dp.MedianMechanism):
+            for settings in GRID_SETTINGS:
+                try:
+                    plan = method(**settings).plan(schema, Cost.pure(epsilon))
+                except dp.PlanError as refusal:
+                    refused.append(str(refusal))
+                    continue
+                promised += 1
+                assert plan.settings.accuracy < 0.5
+                if plan.settings.support is not None:
+                    assert any("joined-histograms, released" in one for one in plan.warnings)
+    assert min(promised, len(refused)) > 200
+    better = re.compile("publish |online-multiplicative-weights|below 1/2")
+    assert [text for text in refused if not better.search(text)] == []

@@ -47,7 +47,7 @@ def test_a_small_table_is_refused_with_the_n_it_needs() -> None:
 def test_a_synopsis_beside_the_thesis_is_refused(share: str) -> None:
     """Its steps are worked out from all of epsilon: with a synopsis more would be spent."""
     mechanism = MedianMechanism(
-        accounting="thesis", accuracy="1/2", max_queries=10, synopsis_share=share
+        accounting="thesis", accuracy="0.49", max_queries=10, synopsis_share=share
     )
     with pytest.raises(PlanError, match="none for synopsis_share"):
         mechanism.plan(schema_of(2, 10**12), Cost.pure(1))
@@ -67,7 +67,7 @@ def test_a_table_that_is_large_enough() -> None:
     """10^13 rows exist in no file, but counts of that size do: taps add up to at most epsilon, and
     the session stops at k."""
     rows = 10**13
-    mechanism = MedianMechanism(accounting="thesis", accuracy="1/2", max_queries=6, resolution=16)
+    mechanism = MedianMechanism(accounting="thesis", accuracy="0.49", max_queries=6, resolution=16)
     plan = mechanism.plan(schema_of(4, rows), Cost.pure(1))
     assert plan.facts["required_rows"] <= rows
 

@@ -281,8 +281,8 @@ class OnlineMechanism(Checked, abc.ABC):
         if 2 * reach >= rows:
             raise PlanError(
                 f"With {rows:,} rows nothing useful can be promised over {cells:,} cells: answers "
-                f"would be off by up to {reach:,.0f} rows. Raise epsilon, or choose fewer columns "
-                "or bins."
+                f"would be off by up to {reach:,.0f} rows. Choose fewer columns or bins. "
+                + self.instead
             )
         cell = laplace_deviation(scale)
         return Plan(
@@ -335,11 +335,30 @@ class OnlineMechanism(Checked, abc.ABC):
         if self.accuracy is None:
             return None
         wanted = exact(self.accuracy, "accuracy")
-        if not 0 < wanted < 1:
+        if not 0 < wanted < Fraction(1, 2):
             raise PlanError(
-                f"accuracy is a share of all rows, above 0 and below 1, not {self.accuracy}."
+                f"accuracy is a share of all rows, above 0 and below 1/2, not {self.accuracy}: "
+                "half of all rows is that near to every answer, and needs no data."
             )
         return wanted
+
+    def out_of_reach(self, wanted: Fraction, least: float, hard: int) -> PlanError:
+        """The refusal of an accuracy below the least that can be promised, a share of all rows."""
+        share = math.ceil(1000 * least) / 1000
+        known = f"accuracy = {share:g} is the least." if share < 0.5 else "none can."
+        return PlanError(
+            f"accuracy = {float(wanted):g} cannot be promised: noise alone reaches further. With "
+            f"these rows, epsilon and max_hard = {hard}, {known} {self.instead}"
+        )
+
+    @property
+    def instead(self) -> str:
+        """What a plan that can promise nothing tells one to take."""
+        release = "joined-histograms" if self.takes_joined else "a histogram"
+        return (
+            f"Raise epsilon or lower max_hard; or publish {release}, whose answers each say how "
+            "near they are."
+        )
 
     def margins(self, settings: OnlineSettings) -> tuple[float, float]:
         """In rows: how far a comparison's noise reaches at `level`, and how far below the threshold

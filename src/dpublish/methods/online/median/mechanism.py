@@ -223,16 +223,10 @@ class MedianMechanism(OnlineMechanism):
                     f"With {rows:,} rows nothing useful can be promised for max_hard = "
                     f"{self.hard_limit}; about "
                     f"{math.ceil((reach + quiet) / 0.3 / 0.2):,} rows would allow an accuracy of "
-                    f"0.2. "
-                    "Raise epsilon or lower max_hard."
+                    f"0.2. " + self.instead
                 )
         if wanted < least:
-            raise PlanError(
-                f"accuracy = {float(wanted):g} cannot be promised: noise alone reaches further. "
-                f"With these rows, epsilon and "
-                f"max_hard = {self.hard_limit}, accuracy = {math.ceil(least * 1000) / 1000:g} is "
-                f"the least."
-            )
+            raise self.out_of_reach(wanted, least, self.hard_limit)
         units = max(1, round(wanted * rows * self.resolution))
         moves = settings.max_rows_per_unit * self.resolution
         mark = min(MAX_EASY, EASY + reach / float(wanted * rows))

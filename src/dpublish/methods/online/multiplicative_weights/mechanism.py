@@ -87,16 +87,11 @@ class OnlineMultiplicativeWeights(OnlineMechanism):
                     f"With {rows:,} rows nothing useful can be promised for max_hard = "
                     f"{settings.max_hard}; about "
                     f"{math.ceil((reach + quiet) / 0.2):,} rows would allow an accuracy of 0.2. "
-                    "Raise epsilon or lower max_hard."
+                    + self.instead
                 )
         threshold = math.floor((wanted * rows - Fraction(reach)) * self.resolution)
         if threshold < 1:
-            raise PlanError(
-                f"accuracy = {float(wanted):g} cannot be promised: noise alone reaches further. "
-                f"With these rows, epsilon and "
-                f"max_hard = {settings.max_hard}, accuracy = "
-                f"{math.ceil(1000 * reach / rows + 1) / 1000:g} is the least."
-            )
+            raise self.out_of_reach(wanted, (reach + 1) / rows, settings.max_hard)
         warnings = []
         if threshold / self.resolution < quiet:
             warnings.append(
