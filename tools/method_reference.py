@@ -11,7 +11,7 @@ from pathlib import Path
 from generated_page import write_or_check
 
 from dpublish.catalogue import load, methods
-from dpublish.methods.docs import MethodHelp, describe
+from dpublish.methods.registry import MethodHelp, describe
 
 PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
 

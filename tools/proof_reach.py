@@ -28,7 +28,7 @@ PACKAGES = (
     "dpublish.local",
     "dpublish.privacy.cost",
     "dpublish.declare.calendar",
-    "dpublish.declare.calendar_cells",
+    "dpublish.declare.calendar",
     "dpublish.declare.encode",
     "dpublish.workloads.query_classes",
     "dpublish.sources.units",

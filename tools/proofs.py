@@ -17,6 +17,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,13 +77,14 @@ class Renaming:
     def before(self, dotted: str, read: Callable[[str], str | None]) -> str | None:
         """The code that is called `dotted` today, as it was, with the map applied; None if it was
         not there."""
-        back = {new: old for old, new in self.modules.items()}
         names = {new: old for old, new in self.names.items()}
-        was = Renaming(back, names).dotted(dotted)
-        try:
-            return "".join(ast.dump(_plain_imports(part, self)) for part in covered_code(was, read))
-        except LookupError:
-            return None
+        folded = [(new, old) for old, new in self.modules.items() if f"{dotted}.".startswith(new)]
+        for back in [{}, *({new: old} for new, old in folded)]:  # several may be one file today
+            was = Renaming(back, names).dotted(dotted)
+            with suppress(LookupError):
+                parts = covered_code(was, read)
+                return "".join(ast.dump(_plain_imports(part, self)) for part in parts)
+        return None
 
 
 def _plain_imports(tree: ast.AST, renaming: Renaming) -> ast.AST:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.analyse.metrics import hand_till_auc
+from dpublish.analyse.predict import hand_till_auc
 from dpublish.declare.domain import Axis, Domain
 from dpublish.methods.private_classifier.mechanism import PrivateClassifier
 from dpublish.methods.projected_histogram.mechanism import ProjectedHistogram

@@ -25,7 +25,7 @@ from typing import Any
 
 from make_table import cardinalities, write_table
 
-from dpublish.methods.thresholds import smallest_threshold
+from dpublish.methods.draws import smallest_threshold
 
 FALSE_CELLS = 100_000
 POLARS = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpublish.analyse.metrics import binary_auc, hand_till_auc
+from dpublish.analyse.predict import binary_auc, hand_till_auc
 from dpublish.errors import InputError
 
 

@@ -11,8 +11,13 @@ import numpy as np
 import pytest
 
 from dpublish import audit
-from dpublish.audit.features import features_of, lowest_bit
-from dpublish.audit.sampled import clopper_pearson, detectable, epsilon_bound
+from dpublish.audit.sampled import (
+    clopper_pearson,
+    detectable,
+    epsilon_bound,
+    features_of,
+    lowest_bit,
+)
 from dpublish.errors import InputError
 from dpublish.noise.base import Noise
 

@@ -11,8 +11,7 @@ import pytest
 from typer.main import get_command
 
 from cli.conftest import Command
-from dpublish.cli.app import app
-from dpublish.cli.examples import EXAMPLES
+from dpublish.cli.app import EXAMPLES, app
 from dpublish.cli.hospital import SCHEMA, make_visits
 
 SURVEY = """

@@ -12,8 +12,7 @@ import pytest
 from dpublish.errors import InputError
 from dpublish.requests.analyst import Export, Query
 from dpublish.requests.audit import Audit
-from dpublish.requests.base import Caller, Request, plain
-from dpublish.requests.choices import Format, TierName
+from dpublish.requests.base import Caller, Format, Request, TierName, plain
 from dpublish.requests.curator import NewKey, Release
 from dpublish.requests.ledger import LedgerStatus, OpenLedger
 from dpublish.requests.plans import Plan

@@ -9,7 +9,7 @@ EXEMPT = {
     ),
     "words, names and forecasts for people, made from public facts; no draw depends on them": (
         "dpublish.privacy.cost.show",
-        "dpublish.methods.solvers.lower_bounds.",
+        "dpublish.methods.solvers.planning.",
         "dpublish.methods.solvers.planning.digest_of",
         "dpublish.methods.solvers.planning.label_column",
         "dpublish.methods.solvers.planning.solution_plan",
@@ -40,7 +40,7 @@ EXEMPT = {
         "dpublish.methods.projected_histogram.plan.ALL_COLUMNS",
         "dpublish.methods.projected_histogram.plan.FREE",
         "dpublish.methods.projected_histogram.forecast.warnings_for",
-        "dpublish.methods.thresholds.laplace_deviation",
+        "dpublish.methods.draws.laplace_deviation",
         "dpublish.methods.importance_weights.planning.error_table",
         "dpublish.methods.importance_weights.planning.forecast",
         "dpublish.methods.importance_weights.wording.",

@@ -38,7 +38,7 @@ def is_open(name: str, path: Path) -> bool:
         "dpublish.requests",
         "dpublish.requests.analyst",
         "dpublish.requests.base",
-        "dpublish.requests.choices",
+        "dpublish.requests.base",
     )
     return beside or asked or name.startswith(tuple(f"dpublish.{room}" for room in OPEN))
 

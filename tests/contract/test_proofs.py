@@ -99,7 +99,7 @@ EDITS = {
     ),
     "dpublish.models.junction_tree.fit.fit_model": ("sorted({table.round", "list({table.round"),
     "dpublish.models.junction_tree.beliefs.HELPS": ("HELPS = 0.7", "HELPS = 0.8"),
-    "dpublish.models.junction_tree.kernels.cliques.sum_cells": (
+    "dpublish.models.junction_tree.kernels.sum_cells": (
         "nogil=True",
         "nogil=True, parallel=True",
     ),

@@ -9,7 +9,7 @@ import method_reference
 import pytest
 
 from dpublish.catalogue import methods
-from dpublish.methods.docs import describe
+from dpublish.methods.registry import describe
 
 
 @pytest.mark.parametrize("tool", [cli_reference, method_reference], ids=["cli", "methods"])

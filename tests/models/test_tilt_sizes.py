@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpublish.models.raking.noisy_tables import TableTarget
-from dpublish.models.raking.tilt_sizes import (
+from dpublish.models.raking.raking import (
     SIZES,
     TiltSizes,
     likely_sizes,

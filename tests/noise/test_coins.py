@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binom
 
 from dpublish.errors import InputError
-from dpublish.noise.reference import bernoulli_exp, flip
+from dpublish.noise.gaussian import bernoulli_exp, flip
 from dpublish.noise.words import SeededStream, WordStream
 
 

@@ -26,17 +26,19 @@ from sampler_laws import (
 from dpublish.errors import InputError
 from dpublish.noise import gaussian
 from dpublish.noise.balls import fraction_ball
-from dpublish.noise.gaussian import GaussianSampler, discrete_gaussian
-from dpublish.noise.kernels.gaussian import (
+from dpublish.noise.gaussian import (
     ACCEPT_BITS,
     GUARD,
     REJECTED,
     UNDECIDED,
+    GaussianSampler,
     accept_proposals,
+    discrete_gaussian,
     exp_below,
+    rejection_exponent,
+    slow_gaussian,
 )
 from dpublish.noise.laplace import SATURATED
-from dpublish.noise.reference import rejection_exponent, slow_gaussian
 from dpublish.noise.words import SeededStream
 
 VARIANCES = [

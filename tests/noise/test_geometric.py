@@ -16,8 +16,12 @@ from scipy.stats import binom
 from dpublish.errors import InputError
 from dpublish.noise.balls import fraction_ball
 from dpublish.noise.geometric import (
+    ACCEPT_BITS,
+    GUARD,
+    REDRAW,
     SATURATED,
     GeometricSampler,
+    exp_near_zero,
     gap_sampler,
     geometric_sampler,
     pass_probability,
@@ -25,7 +29,6 @@ from dpublish.noise.geometric import (
     survivors,
     tail,
 )
-from dpublish.noise.kernels.geometric import ACCEPT_BITS, GUARD, REDRAW, exp_near_zero
 from dpublish.noise.words import SeededStream
 
 RATES = [

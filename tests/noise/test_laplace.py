@@ -14,6 +14,7 @@ import pytest
 from sampler_laws import ALPHA, RiggedStream, chi_square, fit, laplace_cdf, two_sample
 
 from dpublish.errors import InputError
+from dpublish.noise.gaussian import slow_laplace
 from dpublish.noise.laplace import (
     SATURATED,
     DirectLaplace,
@@ -21,7 +22,6 @@ from dpublish.noise.laplace import (
     discrete_laplace,
     laplace_sampler,
 )
-from dpublish.noise.reference import slow_laplace
 from dpublish.noise.words import SeededStream
 
 SCALES = [

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sampler_laws import ALPHA, fit, gaussian_cdf, geometric_cdf, laplace_cdf
 
-from dpublish.noise.reference import (
+from dpublish.noise.gaussian import (
     gaussian_proposal_scale,
     rejection_exponent,
     slow_gaussian,

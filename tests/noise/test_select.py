@@ -17,8 +17,7 @@ from flint import arb, ctx
 import dpublish.noise.laplace as laplace_module
 from dpublish.errors import BudgetExceeded, InputError
 from dpublish.noise import select
-from dpublish.noise.kernels.race import sieve
-from dpublish.noise.select import SparseVector, choose_index, sparse_vector_scales
+from dpublish.noise.select import SparseVector, choose_index, sieve, sparse_vector_scales
 from dpublish.noise.words import SeededStream, WordStream
 
 

@@ -7,8 +7,7 @@ import pytest
 from sampler_laws import ALPHA, RiggedStream, chi_square
 
 from dpublish.errors import InputError
-from dpublish.noise.kernels.uniform import high_product
-from dpublish.noise.words import SeededStream, uniform_below
+from dpublish.noise.words import SeededStream, high_product, uniform_below
 
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 10, 1 << 32, (1 << 63) + 1, (1 << 64) - 1, 1 << 64])

@@ -17,14 +17,17 @@ import exact_laws
 from dpublish.declare.schema import Schema
 from dpublish.local.response import BinaryResponse
 from dpublish.privacy.cost import Cost, exp_above, largest_rho
-from dpublish.privacy.gains import best_guess, best_guess_in_two_steps, best_power, two_steps
 from dpublish.privacy.plan import Plan, Settings
 from dpublish.privacy.statement import (
+    best_guess,
+    best_guess_in_two_steps,
+    best_power,
     correction,
     guess_of_answers,
     guesses,
     meaning,
     privacy_statement,
+    two_steps,
 )
 from dpublish.releases.base import open_release
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import dpublish as dp
-from dpublish.analyse.metrics import hand_till_auc
+from dpublish.analyse.predict import hand_till_auc
 from dpublish.errors import BundleError, QueryError
 from dpublish.methods.private_classifier.mechanism import PrivateClassifier
 from dpublish.releases.base import make_release

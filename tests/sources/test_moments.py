@@ -22,8 +22,15 @@ from tests.pg import Postgres, shared_postgres
 import dpublish as dp
 from dpublish.counting.cells import coded_rows
 from dpublish.counting.points import positions_of
-from dpublish.declare.calendar import LAST, moment_of, number_of, spelled, step_edges
-from dpublish.declare.calendar_cells import numbers_of, series_of
+from dpublish.declare.calendar import (
+    LAST,
+    moment_of,
+    number_of,
+    numbers_of,
+    series_of,
+    spelled,
+    step_edges,
+)
 from dpublish.declare.grid import grid_of
 from dpublish.declare.schema import Schema
 from dpublish.errors import QueryError, SchemaError

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.analyse.metrics import hand_till_auc
+from dpublish.analyse.predict import hand_till_auc
 
 from .models import Bench, stratified_folds
 

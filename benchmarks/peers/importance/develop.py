@@ -26,7 +26,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.models.raking import tilt_sizes
+from dpublish.models.raking import raking
 from dpublish.models.raking.noisy_tables import TableTarget, consistent_shares, supported
 from dpublish.models.raking.raking import rake
 from dpublish.models.raking.sweeps import shares_of, solve
@@ -259,11 +259,11 @@ def until_explained(targets: list[TableTarget], base: NDArray[np.float64]) -> ND
 
 def at_rate(rate: float) -> Callable[..., NDArray[np.float64]]:
     def fitted(targets: list[TableTarget], base: NDArray[np.float64]) -> NDArray[np.float64]:
-        before, tilt_sizes.RATE = tilt_sizes.RATE, rate
+        before, raking.RATE = raking.RATE, rate
         try:
             return rake(targets, base).masses
         finally:
-            tilt_sizes.RATE = before
+            raking.RATE = before
 
     return fitted
 

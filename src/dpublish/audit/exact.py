@@ -63,7 +63,7 @@ def exact(
     mechanism : callable
         `mechanism(noise, data) -> output`, drawing from `noise` only.
     pairs : iterable of (data, data)
-        Neighbouring inputs; see `dpublish.audit.neighbours`.
+        Neighbouring inputs; see `dpublish.audit.subject`.
     epsilon, delta : number
         The claim. Under base b it reads P(S) <= b^epsilon P'(S) + delta. A pure claim carries over
         to every base; a claim with delta above 0 must be stated for the base used.

@@ -11,7 +11,7 @@ from typer.core import TyperCommand
 
 from dpublish.cli import screen
 from dpublish.cli.options import Json, ReleaseFile, ShownRows
-from dpublish.requests.choices import Format
+from dpublish.requests.base import Format
 
 if TYPE_CHECKING:
     from dpublish.estimate import Estimate

@@ -9,7 +9,7 @@ import typer
 
 from dpublish.cli import screen
 from dpublish.cli.options import Json, LedgerName, ReleaseFile
-from dpublish.requests.choices import Relation, TierName
+from dpublish.requests.base import Relation, TierName
 
 if TYPE_CHECKING:
     from dpublish.requests.audit import Audited

@@ -30,7 +30,7 @@ from dpublish.cli.options import (
     Spark,
     settings_of,
 )
-from dpublish.requests.choices import PASSPHRASE
+from dpublish.requests.base import PASSPHRASE
 
 if TYPE_CHECKING:
     from dpublish.requests.curator import KeyFacts, Released

@@ -24,7 +24,7 @@ from dpublish.cli.options import (
 if TYPE_CHECKING:
     from dpublish.catalogue import Door
     from dpublish.curator.rehearse import Answered
-    from dpublish.methods.docs import MethodHelp
+    from dpublish.methods.registry import MethodHelp
 
 _TYPED: dict[Door, str] = {
     "release": "release --method",

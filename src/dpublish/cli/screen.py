@@ -12,8 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from dpublish.errors import PublishError
-from dpublish.requests.base import Caller, Progress, plain
-from dpublish.requests.choices import PASSPHRASE
+from dpublish.requests.base import PASSPHRASE, Caller, Progress, plain
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from dpublish.counting.bound import Columns, Flags, Said, bounded_rows, codes_said, numbers_said
 from dpublish.counting.cells import PIECE_ROWS, merged
-from dpublish.declare.calendar import CALENDAR
-from dpublish.declare.calendar_cells import numbers_of
+from dpublish.declare.calendar import CALENDAR, numbers_of
 from dpublish.declare.encode import as_text, floats, whole_numbers
 from dpublish.declare.grid import Grid
 from dpublish.declare.schema import Schema

@@ -32,8 +32,7 @@ from dpublish.curator.formats import (
     unusual,
 )
 from dpublish.curator.units import largest_unit, named_as_unit, repeated_id
-from dpublish.declare.calendar import DAY, WORDS, named_step, number_of
-from dpublish.declare.calendar_cells import numbers_of, series_of
+from dpublish.declare.calendar import DAY, WORDS, named_step, number_of, numbers_of, series_of
 from dpublish.declare.columns import (
     BOOLEAN_LEVELS,
     MISSING,

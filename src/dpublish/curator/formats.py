@@ -17,8 +17,7 @@ from typing import Final
 
 import polars as pl
 
-from dpublish.declare.calendar import CALENDAR, WORDS
-from dpublish.declare.calendar_cells import numbers_of
+from dpublish.declare.calendar import CALENDAR, WORDS, numbers_of
 from dpublish.declare.source_format import SourceFormat, moments_written
 from dpublish.sources.files import open_plain
 

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.analyse.metrics import hand_till_auc
+from dpublish.analyse.predict import hand_till_auc
 from dpublish.curator.rehearse import ROWS, release_of, stand_in
 from dpublish.declare.columns import Column
 from dpublish.declare.schema import Schema

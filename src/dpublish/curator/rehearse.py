@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 from dpublish.curator.guard import guarded
 from dpublish.curator.seal import build_manifest
 from dpublish.curator.warm import run_seeded
-from dpublish.declare.calendar import Moment, number_of, spelled
-from dpublish.declare.calendar_cells import series_of
+from dpublish.declare.calendar import Moment, number_of, series_of, spelled
 from dpublish.declare.columns import Column
 from dpublish.declare.domain import Domain, resolve_axis
 from dpublish.declare.encode import Encoder

@@ -196,7 +196,7 @@ def _complete(column: Column) -> Column:
 
 def _folder() -> Path | None:
     """Where compiled code is kept, if anywhere."""
-    from dpublish.noise.kernels.race import sieve
+    from dpublish.noise.select import sieve
 
     kept = getattr(getattr(sieve, "_cache", None), "cache_path", None)
     return Path(kept) if kept and os.access(kept, os.W_OK) else None

@@ -39,8 +39,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.declare.calendar import CALENDAR
-from dpublish.declare.calendar_cells import bounded_times, numbers_of
+from dpublish.declare.calendar import CALENDAR, bounded_times, numbers_of
 from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.rules import cells_where
 from dpublish.declare.spelling import BLANKS, ZERO_FRACTION

@@ -31,8 +31,7 @@ from typing import Any
 
 import polars as pl
 
-from dpublish.declare.calendar import CALENDAR
-from dpublish.declare.calendar_cells import numbers_of, on_the_clock_of
+from dpublish.declare.calendar import CALENDAR, numbers_of, on_the_clock_of
 from dpublish.declare.spelling import BLANKS
 from dpublish.errors import SchemaError, did_you_mean
 

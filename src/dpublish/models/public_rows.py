@@ -13,8 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.declare.calendar import CALENDAR
-from dpublish.declare.calendar_cells import numbers_of, series_of
+from dpublish.declare.calendar import CALENDAR, numbers_of, series_of
 from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.encode import encode_frame
 from dpublish.errors import InputError, PlanError

@@ -13,8 +13,8 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
+from dpublish.compiled import njit
 from dpublish.noise.balls import floor_below
-from dpublish.noise.kernels.alias import alias_symbols
 from dpublish.noise.words import WordStream
 
 Law = Callable[[], Sequence[arb]]
@@ -137,3 +137,34 @@ def _columns(masses: Sequence[int], count: int, capacity: int) -> tuple[list[int
     if built != [*masses, *([0] * (count - len(masses)))]:
         raise ArithmeticError("an alias table does not hold its masses")
     return thresholds, aliases
+
+
+# Table look-ups: one word, one symbol.
+
+
+@njit(cache=True, nogil=True)
+def alias_symbols(
+    words: NDArray[np.uint64],
+    thresholds: NDArray[np.uint64],
+    aliases: NDArray[np.int32],
+    columns_log2: int,
+    first_rare: int,
+    out: NDArray[np.int64],
+    rare: NDArray[np.int64],
+) -> int:
+    """Write one symbol per word; note the places of symbols >= `first_rare` and return how many
+    there are."""
+    shift = np.uint64(64 - columns_log2)
+    mask = (np.uint64(1) << shift) - np.uint64(1)
+    found = 0
+    for i in range(words.size):
+        word = words[i]
+        column = word >> shift
+        # Both loads and the note are unconditional: a branch on random bits costs more than all of
+        # them.
+        alias = np.int64(aliases[column])
+        symbol = np.int64(column) if (word & mask) < thresholds[column] else alias
+        out[i] = symbol
+        rare[found] = i
+        found += int(symbol >= first_rare)
+    return found

@@ -11,21 +11,16 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
+from math import isqrt
 
 import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
+from dpublish.compiled import njit
 from dpublish.errors import InputError
 from dpublish.noise.balls import fraction_ball, uniform_is_below
-from dpublish.noise.kernels.gaussian import ACCEPT_BITS, UNDECIDED, accept_proposals
 from dpublish.noise.laplace import SATURATED, discrete_laplace
-from dpublish.noise.reference import (
-    gaussian_proposal_scale,
-    rejection_exponent,
-    slow_gaussian,
-    slow_geometric,
-)
 from dpublish.noise.words import WordStream
 
 # Beyond these the Laplace proposals would meet their saturation often, or doubles their range: one
@@ -108,3 +103,166 @@ def discrete_gaussian(stream: WordStream, variance: Fraction, size: int) -> NDAr
         return _sampler(variance).draw(stream, size)
     draws = (slow_gaussian(stream, variance) for _ in range(size))
     return np.array([max(-SATURATED, min(x, SATURATED)) for x in draws], dtype=np.int64)
+
+
+# Acceptance of Laplace proposals as Gaussian draws.
+
+# Leading bits of a word that are compared; they convert to a double without rounding.
+ACCEPT_BITS = 53
+# Bound on the error of the level that a word is compared with; see gaussian.proof.md.
+GUARD = 2.0**-38
+
+REJECTED = 1
+UNDECIDED = 2
+
+_UNIT = 2.0**-ACCEPT_BITS
+_LOG2_E = 1.4426950408889634
+_LN_2 = 0.6931471805599453
+_COEFFICIENTS = np.array(
+    [
+        1.0,
+        1 / 2,
+        1 / 6,
+        1 / 24,
+        1 / 120,
+        1 / 720,
+        1 / 5040,
+        1 / 40320,
+        1 / 362880,
+        1 / 3628800,
+        1 / 39916800,
+        1 / 479001600,
+    ]
+)
+_HALVES = 0.5 ** np.arange(64)
+
+
+@njit(cache=True, nogil=True)
+def exp_below(x: float) -> float:
+    """exp(-x) for x >= 0 to within 2^-40, from additions, multiplications and exact powers of two
+    only."""
+    if x > 40.0:
+        return 0.0
+    whole = np.int64(x * _LOG2_E)
+    rest = x - np.float64(whole) * _LN_2
+    total = 1.0 / 6227020800
+    for k in range(_COEFFICIENTS.size - 1, -1, -1):
+        total = _COEFFICIENTS[k] - rest * total
+    return float((1.0 - rest * total) * _HALVES[whole])
+
+
+@njit(cache=True, nogil=True)
+def accept_proposals(
+    proposals: NDArray[np.int64],
+    words: NDArray[np.uint64],
+    peak: float,
+    half_precision: float,
+    limit: int,
+    places: NDArray[np.int64],
+    outcomes: NDArray[np.uint8],
+) -> int:
+    """Test each proposal with probability exp(-(|y| - peak)^2 half_precision); list those not
+    surely accepted.
+
+    A magnitude of `limit` stands for "that or more", so its level is not known here.
+    """
+    found = 0
+    for i in range(proposals.size):
+        magnitude = abs(proposals[i])
+        distance = np.float64(magnitude) - peak
+        level = exp_below(distance * distance * half_precision)
+        drawn = np.float64(np.int64(words[i] >> np.uint64(64 - ACCEPT_BITS))) * _UNIT
+        places[found] = i
+        outcomes[found] = REJECTED if (drawn >= level + GUARD) & (magnitude < limit) else UNDECIDED
+        found += int((drawn + _UNIT > level - GUARD) | (magnitude >= limit))
+    return found
+
+
+# The samplers of Canonne, Kamath and Steinke (2020), one draw at a time in integers of any size.
+#
+# Slow, short and independent of every table and kernel: tests hold the fast samplers to them, and
+# the fast samplers turn to them where 64-bit integers end.
+
+_WORD = 64
+
+
+def bernoulli_exp(stream: WordStream, x: Fraction) -> bool:
+    """True with probability exactly exp(-x), for any rational x >= 0 (Canonne, Kamath and Steinke
+    2020, algorithm 1)."""
+    if x < 0:
+        raise InputError("exp(-x) is a probability only for x >= 0.")
+    whole, rest = divmod(x.numerator, x.denominator)
+    # exp(-x) = exp(-1)^whole * exp(-rest). The first failure ends it, so a huge x costs no more
+    # than a small one.
+    while whole > 0:
+        if not _flip_exp(stream, 1, 1):
+            return False
+        whole -= 1
+    return _flip_exp(stream, rest, x.denominator)
+
+
+def _flip_exp(stream: WordStream, numerator: int, denominator: int) -> bool:
+    """True with probability exp(-numerator/denominator), for a ratio in [0, 1]: the parity of an
+    alternating series."""
+    k = 1
+    while flip(stream, numerator, denominator * k):
+        k += 1
+    return k % 2 == 1
+
+
+def flip(stream: WordStream, numerator: int, denominator: int) -> bool:
+    """True when a uniform real in [0, 1) is below numerator/denominator, reading its bits a word at
+    a time.
+
+    Only as many bits as needed are drawn, which is one word in nearly every call however long the
+    numerator is.
+    """
+    while True:
+        quotient, numerator = divmod(numerator << _WORD, denominator)
+        word = stream.bits(_WORD)
+        if word != quotient:
+            return word < quotient
+        if numerator == 0:
+            return False
+
+
+def slow_geometric(stream: WordStream, rate: Fraction) -> int:
+    """G with P(G >= g) = exp(-rate g), for a positive rational rate s/t: an exponential of scale t
+    in steps of one, over s."""
+    steps, unit = rate.numerator, rate.denominator
+    while True:
+        low = stream.below(unit)
+        if bernoulli_exp(stream, Fraction(low, unit)):
+            break
+    high = 0
+    while bernoulli_exp(stream, Fraction(1)):
+        high += 1
+    return (low + unit * high) // steps
+
+
+def slow_laplace(stream: WordStream, scale: Fraction) -> int:
+    """X with P(X = x) proportional to exp(-|x| / scale)."""
+    while True:
+        magnitude = slow_geometric(stream, 1 / scale)
+        negative = stream.bits(1) == 1
+        if magnitude or not negative:
+            return -magnitude if negative else magnitude
+
+
+def gaussian_proposal_scale(variance: Fraction) -> int:
+    """The integer scale of the Laplace proposal: floor(sigma) + 1."""
+    return isqrt(variance.numerator // variance.denominator) + 1
+
+
+def rejection_exponent(magnitude: int, variance: Fraction, scale: int) -> Fraction:
+    """A Laplace proposal of this magnitude becomes a Gaussian draw with probability exp(-this)."""
+    return (magnitude - variance / scale) ** 2 / (2 * variance)
+
+
+def slow_gaussian(stream: WordStream, variance: Fraction) -> int:
+    """X with P(X = x) proportional to exp(-x^2 / (2 variance))."""
+    scale = gaussian_proposal_scale(variance)
+    while True:
+        proposal = slow_laplace(stream, Fraction(scale))
+        if bernoulli_exp(stream, rejection_exponent(abs(proposal), variance, scale)):
+            return proposal

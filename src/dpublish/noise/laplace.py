@@ -17,11 +17,11 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
+from dpublish.compiled import njit
 from dpublish.errors import InputError
 from dpublish.noise.alias import AliasTable
 from dpublish.noise.balls import fraction_ball
 from dpublish.noise.geometric import geometric_sampler
-from dpublish.noise.kernels.laplace import apply_signs
 from dpublish.noise.words import WordStream
 
 SATURATED = 1 << 62
@@ -110,3 +110,29 @@ def laplace_sampler(scale: Fraction) -> DirectLaplace | SplitLaplace:
 def discrete_laplace(stream: WordStream, scale: Fraction, size: int) -> NDArray[np.int64]:
     """Independent discrete Laplace draws, saturated at +-2^62."""
     return laplace_sampler(scale).draw(stream, size)
+
+
+# Signs for magnitudes.
+
+
+@njit(cache=True, nogil=True)
+def apply_signs(
+    magnitudes: NDArray[np.uint64],
+    signs: NDArray[np.uint64],
+    limit: np.uint64,
+    out: NDArray[np.int64],
+    rejected: NDArray[np.int64],
+) -> int:
+    """out = magnitude, at most `limit`, with the sign of a fresh bit. "Minus zero" is listed for
+    another draw.
+
+    `out` may be a view of `magnitudes`.
+    """
+    found = 0
+    for i in range(magnitudes.size):
+        magnitude = np.int64(min(magnitudes[i], limit))
+        negative = np.int64((signs[i >> 6] >> np.uint64(i & 63)) & np.uint64(1))
+        out[i] = magnitude * (1 - 2 * negative)
+        rejected[found] = i
+        found += int((magnitude == 0) & (negative == 1))
+    return found

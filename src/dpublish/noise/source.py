@@ -21,8 +21,16 @@ from numpy.typing import NDArray
 from dpublish.errors import PlanError, PrivateSideError
 from dpublish.noise.base import CellArray, Draw, DrawKind, IntArray, Noise
 from dpublish.noise.gaussian import discrete_gaussian
-from dpublish.noise.geometric import MAX_TRIALS, pass_probability, ranks_to_cells, survivors, tail
-from dpublish.noise.kernels.cells import cells_in_order, clamp_sums, merge_cells
+from dpublish.noise.geometric import (
+    MAX_TRIALS,
+    cells_in_order,
+    clamp_sums,
+    merge_cells,
+    pass_probability,
+    ranks_to_cells,
+    survivors,
+    tail,
+)
 from dpublish.noise.laplace import discrete_laplace
 from dpublish.noise.words import MAX_BOUND, SeededStream, SystemStream, WordStream, uniform_below
 

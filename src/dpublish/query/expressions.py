@@ -17,8 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpublish.declare.calendar import CALENDAR
-from dpublish.declare.calendar_cells import series_of
+from dpublish.declare.calendar import CALENDAR, series_of
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
 from dpublish.models.bin_shapes import bin_means

@@ -11,8 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.declare.calendar import CALENDAR
-from dpublish.declare.calendar_cells import series_of
+from dpublish.declare.calendar import CALENDAR, series_of
 from dpublish.declare.columns import OTHER
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError

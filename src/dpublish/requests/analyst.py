@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from dpublish.errors import InputError, QueryError
-from dpublish.requests.base import NOBODY, Caller, Request, requests_of
-from dpublish.requests.choices import Format
+from dpublish.requests.base import NOBODY, Caller, Format, Request, requests_of
 
 if TYPE_CHECKING:
     import polars as pl

@@ -19,6 +19,7 @@ import os
 import types
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
+from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
 from typing import (
@@ -34,7 +35,6 @@ from typing import (
 )
 
 from dpublish.errors import InputError, did_you_mean
-from dpublish.requests.choices import PASSPHRASE
 
 Progress = Callable[[str], None]
 
@@ -213,3 +213,33 @@ def _read_as(value: Any, kind: Any, what: str) -> Any:
     if isinstance(kind, type) and type(value) is kind:
         return value
     return _NOT
+
+
+# Choices that requests and commands share, by name. Loads nothing, so that help stays fast.
+
+PASSPHRASE = "DPUBLISH_SIGNING_PASSPHRASE"
+"""Where the passphrase of a signing key may stand."""
+
+
+class Format(StrEnum):
+    csv = "csv"
+    parquet = "parquet"
+    croissant = "croissant"
+    dcat = "dcat"
+    frictionless = "frictionless"
+    registry = "registry"
+    label = "label"
+    dpo = "dpo"
+
+
+class TierName(StrEnum):
+    exact = "exact"
+    replay = "replay"
+    sampled = "sampled"
+    twin = "twin"
+    distributional = "distributional"
+
+
+class Relation(StrEnum):
+    replace_one = "replace-one"
+    add_remove_one = "add-remove-one"

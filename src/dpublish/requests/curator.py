@@ -15,7 +15,7 @@ from dpublish.requests.base import NOBODY, Caller, Request, requests_of
 if TYPE_CHECKING:
     from dpublish.catalogue import Door
     from dpublish.ledger.base import Ledger, Status
-    from dpublish.methods.docs import MethodHelp
+    from dpublish.methods.registry import MethodHelp
     from dpublish.privacy.cost import Budget
     from dpublish.releases.base import Release as Opened
     from dpublish.releases.bundle.signatures import Signature
@@ -143,7 +143,7 @@ class Warm(Request):
 
 def _described(name: str) -> MethodHelp:
     from dpublish.catalogue import ALIASES, load, methods
-    from dpublish.methods.docs import describe
+    from dpublish.methods.registry import describe
 
     known = methods(*DOORS)
     name = ALIASES.get(name, name)

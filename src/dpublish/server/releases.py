@@ -19,8 +19,7 @@ from sqlalchemy import insert
 from dpublish.errors import InputError
 from dpublish.owned import owned_folder
 from dpublish.requests.analyst import Export, Page, Report, Show, open_for, verbs_for
-from dpublish.requests.base import Request
-from dpublish.requests.choices import Format
+from dpublish.requests.base import Format, Request
 from dpublish.requests.curator import Release, Sign
 from dpublish.server.accounts import Actor
 from dpublish.server.config import Config

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dpublish.declare.calendar_cells import on_the_clock_of
+from dpublish.declare.calendar import on_the_clock_of
 from dpublish.declare.encode import EXACT_WHOLE, as_text, spelled_double
 from dpublish.sources.texts import plain_text
 

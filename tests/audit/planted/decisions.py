@@ -14,13 +14,13 @@ from dpublish.audit.trials.online import WideConversation, online_multiplicative
 from dpublish.declare.schema import Schema
 from dpublish.methods.online.multiplicative_weights.mechanism import OnlineMultiplicativeWeights
 from dpublish.methods.online.state import OnlineSettings
-from dpublish.methods.solvers.comparison import estimated_costs
 from dpublish.methods.solvers.inputs import edges_of, lists_of
 from dpublish.methods.solvers.k_median.demand import reach_of
 from dpublish.methods.solvers.k_median.mechanism import KMedian, better_sites, demand_sites
 from dpublish.methods.solvers.k_median.metric import Metric
 from dpublish.methods.solvers.min_cut.kernels import smallest_cut
 from dpublish.methods.solvers.min_cut.mechanism import noisy_size as noisy_cut_size
+from dpublish.methods.solvers.planning import estimated_costs
 from dpublish.methods.solvers.set_cover.mechanism import SetCover
 from dpublish.methods.solvers.set_cover.presence import better_order, chances_of
 from dpublish.methods.solvers.vertex_cover.mechanism import (

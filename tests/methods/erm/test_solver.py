@@ -9,7 +9,7 @@ import pytest
 from flint import arb, ctx
 
 from dpublish.declare.domain import Axis
-from dpublish.methods.erm import descent, design
+from dpublish.methods.erm import design, solver
 from dpublish.methods.erm.certified_newton import settle
 from dpublish.methods.erm.design import Design
 from dpublish.methods.erm.losses import HuberLoss, LogisticLoss, Loss
@@ -142,7 +142,7 @@ def test_it_converges_on_easy_and_on_nasty_problems(loss: Loss) -> None:
                     start = np.zeros(problem.design.dimension)
                     slack = certified_length(problem, start, start)
                     tolerance = max(2.0**-16 / problem.normaliser, 1024 * slack)
-                    assert certified(problem, descent.descend(problem, tolerance), tolerance)
+                    assert certified(problem, solver.descend(problem, tolerance), tolerance)
 
 
 def test_no_rows_and_one_row() -> None:
@@ -204,9 +204,9 @@ def test_parts_are_what_fill_writes(numbers: str) -> None:
 
 def test_hessians_of_some_rows_serve_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of(6, rows=20_000, loss=LOGISTIC, ridge=1e-3)
-    monkeypatch.setattr(descent, "_ROWS", 500)
-    assert descent.first_stride(20_000, problem.design.dimension) > 10
-    assert certified(problem, descent.descend(problem, 1e-10), 1e-10)
+    monkeypatch.setattr(solver, "_ROWS", 500)
+    assert solver.first_stride(20_000, problem.design.dimension) > 10
+    assert certified(problem, solver.descend(problem, 1e-10), 1e-10)
 
 
 def test_the_same_problem_gives_the_same_point() -> None:
@@ -224,7 +224,7 @@ class TestSettling:
     def test_a_tolerance_that_doubles_cannot_certify(self, loss: Loss) -> None:
         problem = problem_of(7, rows=TINY_ROWS, loss=loss, ridge=1e-2, tilt=1.0)
         for tolerance in (1e-18, 1e-40):
-            assert not certified(problem, descent.descend(problem, tolerance), tolerance)
+            assert not certified(problem, solver.descend(problem, tolerance), tolerance)
             found = minimise(problem, tolerance)
             with ctx.workprec(400):
                 exact = [arb(value.numerator) / arb(value.denominator) for value in found]
@@ -239,7 +239,7 @@ class TestSettling:
         tolerances."""
         problem = problem_of(8, rows=TINY_ROWS, loss=loss, ridge=0.05)
         expected = doubles(minimise(problem, 1e-12))
-        monkeypatch.setattr(descent, "descend", lambda *_: np.full(problem.design.dimension, start))
+        monkeypatch.setattr(solver, "descend", lambda *_: np.full(problem.design.dimension, start))
         found = minimise(problem, 1e-12)
         assert np.linalg.norm(doubles(found) - expected) <= 2e-12 / 0.05
 
@@ -269,7 +269,7 @@ class TestSettling:
         problem = problem_of(10, rows=30_000, loss=LOGISTIC, ridge=1e-2, columns=2)
         crowded = Problem(problem.design, problem.signs, LOGISTIC, 1, 1e-2, problem.tilt)
         tolerance = 2.0**-31
-        assert not certified(crowded, descent.descend(crowded, tolerance), tolerance)
+        assert not certified(crowded, solver.descend(crowded, tolerance), tolerance)
         found = minimise(crowded, tolerance)
         again = settle(crowded, Fraction(tolerance), np.zeros(crowded.design.dimension))
         gap = sum((one - other) ** 2 for one, other in zip(found, again, strict=True))

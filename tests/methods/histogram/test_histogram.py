@@ -13,8 +13,8 @@ from scipy import stats
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, SchemaError
 from dpublish.methods.base import Output, SparseCounts
+from dpublish.methods.draws import laplace_deviation, smallest_threshold, survival_probability
 from dpublish.methods.histogram.mechanism import Histogram, total_is_public
-from dpublish.methods.thresholds import laplace_deviation, smallest_threshold, survival_probability
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
 

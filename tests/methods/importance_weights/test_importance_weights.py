@@ -528,11 +528,11 @@ class TestNoWayToFail:
     def test_planted_failure(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Doubles stop at a wrong point, on every table: balls settle it, and the replay audit
         finds no difference."""
-        from dpublish.methods.erm import descent
+        from dpublish.methods.erm import solver
 
         expected = line_subject()(SeededNoise(1), (0, 3)).tables["coefficients"]["value"]
         monkeypatch.setattr(
-            descent, "descend", lambda problem, _: np.full(problem.design.dimension, 7.0)
+            solver, "descend", lambda problem, _: np.full(problem.design.dimension, 7.0)
         )
         tried = line_subject()
         assert (

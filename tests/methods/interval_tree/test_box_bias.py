@@ -14,8 +14,8 @@ from dpublish.audit import neighbours
 from dpublish.declare.grid import Boxes, Grid, TreeShape
 from dpublish.declare.schema import Schema
 from dpublish.methods.base import SparseCounts
-from dpublish.methods.interval_tree.box_bias import MOST_CUTS, QUESTIONS, UNIT, BoxBias
 from dpublish.methods.interval_tree.mechanism import IntervalTree
+from dpublish.methods.interval_tree.pilot import MOST_CUTS, QUESTIONS, UNIT, BoxBias
 from dpublish.methods.interval_tree.trees import equal_cells, in_order
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost

@@ -23,6 +23,7 @@ from dpublish.declare.domain import lei_bins
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, SchemaError
 from dpublish.methods.base import Output
+from dpublish.methods.draws import log_threshold, survival_probability
 from dpublish.methods.projected_histogram.choose_k import k_from_simulation
 from dpublish.methods.projected_histogram.coded_table import CodedTable
 from dpublish.methods.projected_histogram.discernibility import (
@@ -37,7 +38,6 @@ from dpublish.methods.projected_histogram.mechanism import (
     count_projection,
 )
 from dpublish.methods.projected_histogram.scores import PairCount, PairsPerRow, Purity
-from dpublish.methods.thresholds import log_threshold, survival_probability
 from dpublish.noise.base import Noise
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost

@@ -20,8 +20,8 @@ import dpublish as dp
 from dpublish import audit
 from dpublish.cli.app import run as cli
 from dpublish.counting.transactions import compute
+from dpublish.methods.draws import survival_probability
 from dpublish.methods.set_partition.mechanism import automatic_threshold
-from dpublish.methods.thresholds import survival_probability
 from dpublish.noise.source import SeededNoise
 from dpublish.sources.sources import TransactionLines
 from methods.set_partition.set_laws import baskets

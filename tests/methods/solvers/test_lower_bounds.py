@@ -15,8 +15,8 @@ from dpublish.declare.schema import Schema
 from dpublish.methods.solvers.inputs import lists_of
 from dpublish.methods.solvers.k_median.mechanism import KMedian
 from dpublish.methods.solvers.k_median.metric import Metric
-from dpublish.methods.solvers.lower_bounds import cover_factor, cut_excess, missed
 from dpublish.methods.solvers.min_cut.mechanism import MinCut
+from dpublish.methods.solvers.planning import cover_factor, cut_excess, missed
 from dpublish.methods.solvers.public_projects.mechanism import PublicProjects
 from dpublish.methods.solvers.set_cover.mechanism import SetCover
 from dpublish.methods.solvers.vertex_cover.mechanism import VertexCover

@@ -12,7 +12,7 @@ import pytest
 from dpublish.models.junction_tree.beliefs import Beliefs, Target
 from dpublish.models.junction_tree.cliques import CliqueTree
 from dpublish.models.junction_tree.consistency import fit_margins
-from dpublish.models.junction_tree.kernels.cliques import (
+from dpublish.models.junction_tree.kernels import (
     BLOCK,
     scale_and_sum,
     scale_cells,

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from dpublish.models.junction_tree.consistency import Floats
-from dpublish.models.junction_tree.kernels.shrink import best_size, departures, evidence
+from dpublish.models.junction_tree.kernels import best_size, departures, evidence
 from dpublish.models.junction_tree.shrink import shrink
 
 

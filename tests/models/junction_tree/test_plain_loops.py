@@ -13,7 +13,7 @@ import pytest
 import dpublish
 from dpublish.models.junction_tree import plain
 from dpublish.models.junction_tree.fit import fit_model
-from dpublish.models.junction_tree.kernels.every import compiled
+from dpublish.models.junction_tree.kernels import compiled
 from every_kind import every_kind
 from models.junction_tree.joined_cases import made
 

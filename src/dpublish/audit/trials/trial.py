@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
-from dpublish.audit.observe import MechanismCall
-from dpublish.audit.replay import Draws, seeded
+from dpublish.audit.replay import Draws, MechanismCall, seeded
 from dpublish.audit.report import Report
 from dpublish.noise.enumerator import EnumerationError, Tails
 from dpublish.privacy.cost import Cost

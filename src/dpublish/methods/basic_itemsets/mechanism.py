@@ -17,6 +17,7 @@ from dpublish.declare.schema import Schema
 from dpublish.declare.taxonomy import context_free
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
+from dpublish.methods.draws import laplace_deviation
 from dpublish.methods.set_partition.engine import in_order
 from dpublish.methods.set_partition.kernels import record_masks
 from dpublish.methods.set_partition.request import (
@@ -29,7 +30,6 @@ from dpublish.methods.set_partition.request import (
     taxonomy_tables,
 )
 from dpublish.methods.set_partition.transactions import Baskets, Transactions, item_names
-from dpublish.methods.thresholds import laplace_deviation
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan

@@ -24,8 +24,8 @@ from dpublish.declare.statistic import ColumnReader, ColumnValues
 from dpublish.errors import PlanError
 from dpublish.methods.adaptive_bins import choose_bins
 from dpublish.methods.base import Mechanism, Output
+from dpublish.methods.draws import MAX_THRESHOLD, smallest_threshold
 from dpublish.methods.field_types import Interval
-from dpublish.methods.thresholds import MAX_THRESHOLD, smallest_threshold
 from dpublish.noise.balls import fraction_ball
 from dpublish.noise.base import Noise
 from dpublish.noise.geometric import pass_probability

@@ -22,9 +22,9 @@ from dpublish.declare.schema import Schema
 from dpublish.declare.taxonomy import Taxonomy, context_free, written
 from dpublish.errors import PlanError
 from dpublish.methods.base import CodedRows, Mechanism, Output
+from dpublish.methods.draws import laplace_deviation
 from dpublish.methods.field_types import Interval
 from dpublish.methods.generalized_table.split_scores import SplitScore, sensitivity, split_score
-from dpublish.methods.thresholds import laplace_deviation
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, Settings, hidden

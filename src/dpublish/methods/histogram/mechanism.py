@@ -22,14 +22,14 @@ from dpublish.declare.statistic import Tabulation, Tabulator
 from dpublish.errors import PlanError
 from dpublish.methods.adaptive_bins import BinSearch, plan_bins
 from dpublish.methods.base import CellCounts, Mechanism, Output, SparseCounts
-from dpublish.methods.field_types import Interval
-from dpublish.methods.thresholds import (
+from dpublish.methods.draws import (
     MAX_THRESHOLD,
     laplace_deviation,
     log_threshold,
     smallest_threshold,
     survival_probability,
 )
+from dpublish.methods.field_types import Interval
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, Settings, hidden

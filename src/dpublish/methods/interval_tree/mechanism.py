@@ -22,8 +22,12 @@ from dpublish.declare.statistic import GridPoints
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output, SparseCounts
 from dpublish.methods.field_types import Interval
-from dpublish.methods.interval_tree.box_bias import BoxBias, cells_fit_better
-from dpublish.methods.interval_tree.pilot import Pilot, cells_serve_better
+from dpublish.methods.interval_tree.pilot import (
+    BoxBias,
+    Pilot,
+    cells_fit_better,
+    cells_serve_better,
+)
 from dpublish.methods.interval_tree.trees import (
     BoxCounts,
     Calibration,

@@ -16,7 +16,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.methods.thresholds import laplace_deviation
+from dpublish.methods.draws import laplace_deviation
 from dpublish.noise.base import IntArray, Noise
 
 Floats = NDArray[np.float64]

@@ -9,6 +9,7 @@ from typing import Any
 
 from dpublish.declare.domain import MAX_CELLS, Domain
 from dpublish.errors import PlanError
+from dpublish.methods.draws import smallest_threshold, survival_probability
 from dpublish.methods.histogram.mechanism import THRESHOLD_FOLLOWS, visible_count
 from dpublish.methods.projected_histogram.column_count import ColumnCount
 from dpublish.methods.projected_histogram.discernibility import fitting_columns
@@ -17,7 +18,6 @@ from dpublish.methods.projected_histogram.mechanism import (
     ProjectedSettings,
     ScoreName,
 )
-from dpublish.methods.thresholds import smallest_threshold, survival_probability
 
 PLENTY = 500
 """Rows times epsilon per feature above which a classifier of all columns is as good or better: by

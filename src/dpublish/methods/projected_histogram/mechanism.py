@@ -18,6 +18,7 @@ import numpy as np
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.methods.base import CodedRows, Mechanism, Output
+from dpublish.methods.draws import MAX_THRESHOLD
 from dpublish.methods.field_types import Interval
 from dpublish.methods.histogram.mechanism import (
     DEFAULT_MAX_SUPPORT,
@@ -41,7 +42,6 @@ from dpublish.methods.projected_histogram.discernibility import (
     stopping_kd,
 )
 from dpublish.methods.projected_histogram.scores import PairCount, PairsPerRow, Purity
-from dpublish.methods.thresholds import MAX_THRESHOLD
 from dpublish.noise.base import ChoiceRule, IntArray, Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan, hidden

@@ -8,6 +8,9 @@ from typing import get_args
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, did_you_mean
 from dpublish.methods.adaptive_bins import plan_bins
+from dpublish.methods.draws import (
+    laplace_deviation,
+)
 from dpublish.methods.histogram.mechanism import (
     check_total_is_paid,
     checked_factor,
@@ -48,9 +51,6 @@ from dpublish.methods.projected_histogram.scores import (
     PairCount,
     PairsPerRow,
     Purity,
-)
-from dpublish.methods.thresholds import (
-    laplace_deviation,
 )
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan

@@ -22,6 +22,7 @@ from dpublish.declare.taxonomy import Taxonomy, context_free, written
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.basic_itemsets.mechanism import MAX_ITEMS, item_deviation
+from dpublish.methods.draws import MAX_THRESHOLD, laplace_deviation, survival_probability
 from dpublish.methods.field_types import Interval
 from dpublish.methods.set_partition.engine import (
     QUANTA,
@@ -40,7 +41,6 @@ from dpublish.methods.set_partition.request import (
     taxonomy_tables,
 )
 from dpublish.methods.set_partition.transactions import Baskets, Transactions, item_names
-from dpublish.methods.thresholds import MAX_THRESHOLD, laplace_deviation, survival_probability
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, hidden

@@ -39,7 +39,7 @@ class Target:
 @dataclass(frozen=True)
 class Spots:
     """Where the cells of a clique fall in a table over fewer columns, for one label: see
-    kernels/cliques.py."""
+    kernels.py."""
 
     base: NDArray[np.int32]
     inner: NDArray[np.int32]

@@ -58,7 +58,7 @@ def loops(cells: int, *, reader: bool) -> Any:
     """The loops for a model of so many cells: the compiled ones, or for readers these."""
     if reader and cells <= LARGE:
         return sys.modules[__name__]
-    from dpublish.models.junction_tree.kernels.every import compiled
+    from dpublish.models.junction_tree.kernels import compiled
 
     return compiled()
 

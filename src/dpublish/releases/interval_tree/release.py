@@ -13,8 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from dpublish.declare.calendar import CALENDAR, moment_of
-from dpublish.declare.calendar_cells import series_of
+from dpublish.declare.calendar import CALENDAR, moment_of, series_of
 from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.grid import NEAR, Floats, Grid, Ints
 from dpublish.errors import QueryError

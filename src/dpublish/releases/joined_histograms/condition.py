@@ -19,8 +19,7 @@ import polars as pl
 from dpublish.declare.domain import Axis, Domain
 from dpublish.models.bin_shapes import part_between, tilts_of
 from dpublish.models.junction_tree.consistency import Floats, Ints, sum_groups
-from dpublish.models.junction_tree.draws import draw
-from dpublish.models.junction_tree.model import JunctionModel
+from dpublish.models.junction_tree.model import JunctionModel, draw
 from dpublish.query.predicate import And, Constant, Leaf, Node, Or, columns_of
 from dpublish.releases.frames import drawn_values
 from dpublish.releases.joined_histograms.cover import cover_codes

@@ -20,8 +20,8 @@ import numpy as np
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
+from dpublish.methods.draws import laplace_deviation
 from dpublish.methods.field_types import Interval
-from dpublish.methods.solvers.comparison import COST_SHARE, estimated_costs
 from dpublish.methods.solvers.inputs import Labels, PresentItems
 from dpublish.methods.solvers.k_median.demand import (
     Groups,
@@ -37,18 +37,20 @@ from dpublish.methods.solvers.k_median.demand import (
 from dpublish.methods.solvers.k_median.kernels import FAR_SLACK, NEAR_SLACK
 from dpublish.methods.solvers.k_median.metric import Metric, PointMetric
 from dpublish.methods.solvers.k_median.swaps import swap_search
-from dpublish.methods.solvers.lower_bounds import missed, nothing_ruled_out
 from dpublish.methods.solvers.planning import (
+    COST_SHARE,
     Bound,
     SolverSettings,
     check_schema,
     digest_of,
+    estimated_costs,
     label_column,
+    missed,
+    nothing_ruled_out,
     numbered,
     pure,
     solution_plan,
 )
-from dpublish.methods.thresholds import laplace_deviation
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, hidden

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.compiled import njit
-from dpublish.noise.kernels.uniform import high_product
+from dpublish.noise.words import high_product
 
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]

@@ -21,7 +21,6 @@ from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.field_types import Interval
 from dpublish.methods.solvers.inputs import Edges, GraphEdges
-from dpublish.methods.solvers.lower_bounds import cut_excess, nothing_ruled_out
 from dpublish.methods.solvers.min_cut.contraction import Contraction, contracted_cuts
 from dpublish.methods.solvers.min_cut.kernels import (
     cut_costs,
@@ -33,9 +32,11 @@ from dpublish.methods.solvers.min_cut.padding import Padding
 from dpublish.methods.solvers.planning import (
     SolverSettings,
     check_schema,
+    cut_excess,
     digest_of,
     label_column,
     no_rho,
+    nothing_ruled_out,
     numbered,
     pure,
     solution_plan,

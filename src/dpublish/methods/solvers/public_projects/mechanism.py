@@ -32,14 +32,15 @@ from dpublish.methods.solvers.inputs import (
     transposed,
 )
 from dpublish.methods.solvers.k_median.metric import Metric
-from dpublish.methods.solvers.lower_bounds import missed, nothing_ruled_out
 from dpublish.methods.solvers.planning import (
     Bound,
     SolverSettings,
     check_schema,
     digest_of,
     label_column,
+    missed,
     no_rho,
+    nothing_ruled_out,
     numbered,
     solution_plan,
 )

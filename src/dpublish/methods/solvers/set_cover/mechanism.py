@@ -22,15 +22,16 @@ from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.field_types import Interval
 from dpublish.methods.solvers.calibrate import first_hit_hazard, rounded_down, step_epsilon
-from dpublish.methods.solvers.comparison import COST_SHARE, estimated_costs
 from dpublish.methods.solvers.inputs import Labels, Lists, PresentItems, transposed
-from dpublish.methods.solvers.lower_bounds import cover_factor
 from dpublish.methods.solvers.planning import (
+    COST_SHARE,
     Bound,
     SolverSettings,
     amounts,
     check_schema,
+    cover_factor,
     digest_of,
+    estimated_costs,
     label_column,
     no_rho,
     numbered,

@@ -20,16 +20,18 @@ import numpy as np
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
+from dpublish.methods.draws import laplace_deviation
 from dpublish.methods.field_types import Interval
-from dpublish.methods.solvers.comparison import COST_SHARE, estimated_costs
 from dpublish.methods.solvers.inputs import Edges, GraphEdges
-from dpublish.methods.solvers.lower_bounds import cover_factor
 from dpublish.methods.solvers.planning import (
+    COST_SHARE,
     Bound,
     SolverSettings,
     amounts,
     check_schema,
+    cover_factor,
     digest_of,
+    estimated_costs,
     label_column,
     numbered,
     pure,
@@ -37,7 +39,6 @@ from dpublish.methods.solvers.planning import (
 )
 from dpublish.methods.solvers.vertex_cover.kernels import cover_order, weighted_order
 from dpublish.methods.solvers.vertex_cover.weight_classes import WeightClasses, weight_classes
-from dpublish.methods.thresholds import laplace_deviation
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, hidden
