@@ -21,7 +21,7 @@ import polars as pl
 
 import dpublish as dp
 from dpublish.curator.rehearse import release_of
-from dpublish.curator.sessions.queries import read_query
+from dpublish.curator.sessions.answers import read_query
 from dpublish.methods.online import joined
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost

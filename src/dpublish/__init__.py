@@ -69,8 +69,8 @@ if TYPE_CHECKING:
     from dpublish.privacy.plan import Plan as Plan
     from dpublish.releases.base import Release as Release
     from dpublish.releases.base import open_release as open_release
+    from dpublish.releases.bundle.bundle import verify_bundle as verify_bundle
     from dpublish.releases.bundle.signing_key import SigningKey as SigningKey
-    from dpublish.releases.bundle.verify import verify_bundle as verify_bundle
     from dpublish.sources.sources import SqlSource as SqlSource
     from dpublish.workloads import theory as theory
     from dpublish.workloads.query_classes import HalfspaceQueries as HalfspaceQueries
@@ -118,7 +118,7 @@ _ANALYST = {
     "Release": "dpublish.releases.base",
     "connect": "dpublish.client",
     "open_release": "dpublish.releases.base",
-    "verify_bundle": "dpublish.releases.bundle.verify",
+    "verify_bundle": "dpublish.releases.bundle.bundle",
 }
 _AUDITOR = {"audit": "dpublish.audit"}
 _ERRORS = dict.fromkeys(

@@ -75,7 +75,7 @@ EXEMPT = {
         "dpublish.local.base.count_codes",
         "dpublish.local.base.report_codes",
         "dpublish.local.base.tallied",
-        "dpublish.local.biased.count_set_bits",
+        "dpublish.local.unary.count_set_bits",
         "dpublish.local.conjunctions.ConjunctionEstimates",
         "dpublish.local.hitters.Hitter",
         "dpublish.local.hitters._extend",

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import dpublish as dp
-from dpublish.curator.sessions import queries as online_queries
+from dpublish.curator.sessions import answers as online_queries
 from dpublish.ledger import crashpoints
 from dpublish.methods.online.kernels import reweight
 from dpublish.noise.source import SeededNoise

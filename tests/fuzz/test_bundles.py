@@ -16,7 +16,7 @@ import pytest
 
 from dpublish.errors import BundleError
 from dpublish.releases.base import Release, open_release
-from dpublish.releases.bundle.verify import verify_bundle
+from dpublish.releases.bundle.bundle import verify_bundle
 from dpublish.releases.histogram.release import HistogramRelease
 from releases.simulated import people_release
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from dpublish.local import UnaryEncoding, biased
-from dpublish.local.biased import BiasedBits, count_set_bits, put_bits
+from dpublish.local import UnaryEncoding, unary
 from dpublish.local.coins import DeviceCoins
+from dpublish.local.unary import BiasedBits, count_set_bits, put_bits
 from dpublish.noise.enumerator import Enumerator
 from dpublish.noise.source import SeededNoise
 from local.subjects import FixedCoins
@@ -68,7 +68,7 @@ def test_compiled_and_plain_versions_agree(monkeypatch: pytest.MonkeyPatch) -> N
     changed = rows.copy()
     put_bits(changed, places, values)
     counts = count_set_bits(changed, 91)
-    monkeypatch.setattr(biased, "_kernels", lambda: None)
+    monkeypatch.setattr(unary, "_kernels", lambda: None)
     assert (bits.draw(SeededNoise(5), size) == fast).all()
     again = rows.copy()
     put_bits(again, places, values)

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from dpublish.server.accounts import Role
-from dpublish.server.api.bodies import BODIES
-from dpublish.server.api.openapi import document
+from dpublish.server.api.bodies import BODIES, document
 from dpublish.server.routes import API
 from server.conftest import Served
 from server.offices import CANARY, ROWS, Program, make_release, open_desk, set_up, write_rows

@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpublish.server.accounts import Role
-from dpublish.server.api.openapi import document
+from dpublish.server.api.bodies import document
 from dpublish.server.config import Limits
 from server.conftest import HERE, Served
 from server.offices import CANARY, ROWS, Program, make_release, open_desk, set_up, write_rows

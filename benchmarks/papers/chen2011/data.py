@@ -12,8 +12,7 @@ import numpy as np
 
 from dpublish.declare.schema import ItemUniverse, Schema
 from dpublish.methods.set_partition.transactions import Baskets
-from dpublish.releases.itemsets.metrics import supports
-from dpublish.releases.itemsets.mining import WeightedSets
+from dpublish.releases.itemsets.mining import WeightedSets, supports
 
 TITLES = {
     "msnbc": "MSNBC (989,818 x 17)",

@@ -15,12 +15,14 @@ from dpublish.methods.set_partition.mechanism import SetPartition
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
 from dpublish.releases.itemsets.intervals import Cells, consistent_weights, generations
-from dpublish.releases.itemsets.metrics import SANITY_SHARE, supports, top_similarity
 from dpublish.releases.itemsets.mining import (
+    SANITY_SHARE,
     WeightedSets,
     support_table,
+    supports,
     top_itemsets,
     top_of_table,
+    top_similarity,
 )
 
 from .data import DataSet

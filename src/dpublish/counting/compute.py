@@ -14,7 +14,7 @@ from dpublish.declare.statistic import Statistic
 from dpublish.errors import PlanError
 
 if TYPE_CHECKING:
-    from dpublish.counting.engines.base import Engine
+    from dpublish.counting.engines.local import Engine
     from dpublish.sources.sources import Source
 
 

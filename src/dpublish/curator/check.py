@@ -17,8 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.curator import formats
-from dpublish.curator.formats import TextFormat, hints
-from dpublish.curator.units import named_as_unit
+from dpublish.curator.formats import TextFormat, hints, named_as_unit
 from dpublish.declare.columns import Column
 from dpublish.declare.domain import Axis, Domain, resolve_axis
 from dpublish.declare.encode import Encoder

@@ -27,11 +27,13 @@ from dpublish.curator.formats import (
     MARKS,
     in_order,
     in_words,
+    largest_unit,
     misread,
     moment_format,
+    named_as_unit,
+    repeated_id,
     unusual,
 )
-from dpublish.curator.units import largest_unit, named_as_unit, repeated_id
 from dpublish.declare.calendar import DAY, WORDS, named_step, number_of, numbers_of, series_of
 from dpublish.declare.columns import (
     BOOLEAN_LEVELS,

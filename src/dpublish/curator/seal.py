@@ -111,8 +111,7 @@ def signed_since(target: Path, sealed: Sealed) -> bool:
     """Whether a stored release is what the ledger sealed but for signatures: every part, and not a
     byte besides."""
     from dpublish.ledger.payment import seal_problems
-    from dpublish.releases.bundle.bundle import read_bundle
-    from dpublish.releases.bundle.verify import verify_bundle
+    from dpublish.releases.bundle.bundle import read_bundle, verify_bundle
 
     try:
         bundle = read_bundle(target)

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from dpublish.catalogue import RELEASES
 from dpublish.errors import BundleError, QueryError, did_you_mean
 from dpublish.privacy.statement import correction
-from dpublish.releases.bundle.bundle import read_bundle, write_bundle
+from dpublish.releases.bundle.bundle import Verification, read_bundle, verify_bundle, write_bundle
 from dpublish.releases.bundle.manifest import check_manifest, read_cost
 from dpublish.releases.bundle.signatures import Signature
-from dpublish.releases.bundle.verify import Verification, verify_bundle
 
 if TYPE_CHECKING:
     import polars as pl

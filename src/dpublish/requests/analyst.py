@@ -499,7 +499,7 @@ class Verify(Request):
     signers: tuple[str, ...] = ()
 
     def run(self, caller: Caller = NOBODY) -> Verdict:
-        from dpublish.releases.bundle.verify import verify_bundle
+        from dpublish.releases.bundle.bundle import verify_bundle
 
         if not self.release.exists():  # a mistyped name says nothing about a release
             raise InputError(f"There is no release at '{self.release}'.")

@@ -27,11 +27,10 @@ from dpublish.owned import owned_folder, replace_owned
 from dpublish.requests.ledger import LedgerStatus
 from dpublish.server import security, tables
 from dpublish.server.accounts import Accounts, Actor, Role, office_key
-from dpublish.server.api.opened import OpenReleases
-from dpublish.server.catalogue import Catalogue
+from dpublish.server.catalogue import Catalogue, OpenReleases
 from dpublish.server.config import Config
 from dpublish.server.datasets import Datasets
-from dpublish.server.desk.desks import Desks
+from dpublish.server.desk import Desks
 from dpublish.server.jobs import JobRunner, Jobs
 from dpublish.server.pages.templates import Pages
 from dpublish.server.releases import Releases

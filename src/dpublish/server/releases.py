@@ -24,7 +24,7 @@ from dpublish.requests.curator import Release, Sign
 from dpublish.server.accounts import Actor
 from dpublish.server.config import Config
 from dpublish.server.datasets import UPLOADS, Datasets, named, titled
-from dpublish.server.desk.desks import ONLINE, Desks
+from dpublish.server.desk import ONLINE, Desks
 from dpublish.server.jobs import Jobs
 from dpublish.server.store import Row, Store, now, record, set_rows
 from dpublish.server.tables import PROPOSALS, RELEASES

@@ -306,7 +306,7 @@ def test_the_best_way_for_a_few_columns_is_a_tree_that_answers_linear_conditions
 
 def test_boxes_above_a_plane_are_those_whose_points_are() -> None:
     from dpublish.declare.grid import TreeShape, grid_of
-    from dpublish.releases.interval_tree.linear import above_plane
+    from dpublish.releases.interval_tree.ranges import above_plane
 
     schema = dp.Schema.from_toml(f'[dataset]\nname = "t"\n{CUBE}')
     grids = [grid_of(schema.column(name), schema_name="t") for name in ("x", "y")]

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import dpublish as dp
-from dpublish.curator.sessions.queries import read_query
+from dpublish.curator.sessions.answers import read_query
 from dpublish.curator.sessions.session import OnlineSession
 from dpublish.methods.online import joined
 from dpublish.noise.source import SeededNoise

@@ -13,7 +13,6 @@ import pytest
 from dpublish import audit
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
-from dpublish.methods.solvers.calibrate import exp_below, step_epsilon, total_gain_hazard
 from dpublish.methods.solvers.inputs import Edges, edges_of, lists_of
 from dpublish.methods.solvers.k_median.mechanism import KMedian
 from dpublish.methods.solvers.k_median.metric import EARTH_KM, Metric, PointMetric
@@ -33,6 +32,7 @@ from dpublish.methods.solvers.min_cut.mechanism import (
     padded,
 )
 from dpublish.methods.solvers.min_cut.padding import Padding
+from dpublish.methods.solvers.planning import exp_below, step_epsilon, total_gain_hazard
 from dpublish.methods.solvers.public_projects.mechanism import GRID, PublicProjects
 from dpublish.noise.enumerator import choice_options
 from dpublish.noise.source import SeededNoise

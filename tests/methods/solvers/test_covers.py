@@ -14,8 +14,8 @@ import pytest
 from dpublish import audit
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
-from dpublish.methods.solvers.calibrate import exp_below, first_hit_hazard
-from dpublish.methods.solvers.inputs import Edges, edges_of, lists_of
+from dpublish.methods.solvers.inputs import Edges, edges_of, exp_below, lists_of
+from dpublish.methods.solvers.planning import first_hit_hazard
 from dpublish.methods.solvers.set_cover.mechanism import (
     CoverState,
     SetCover,
@@ -24,7 +24,7 @@ from dpublish.methods.solvers.set_cover.mechanism import (
     most_misses,
 )
 from dpublish.methods.solvers.set_cover.mechanism import weighted_order as weighted_sets
-from dpublish.methods.solvers.set_cover.set_parts import cost_parts, whole_family
+from dpublish.methods.solvers.set_cover.presence import cost_parts, whole_family
 from dpublish.methods.solvers.vertex_cover.kernels import cover_order, weighted_order
 from dpublish.methods.solvers.vertex_cover.mechanism import (
     VertexCover,

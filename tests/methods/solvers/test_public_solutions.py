@@ -32,9 +32,9 @@ from dpublish.methods.solvers.set_cover.presence import (
     covering_order,
     expected_cost,
     first_holders,
+    whole_family,
     worst_cost,
 )
-from dpublish.methods.solvers.set_cover.set_parts import whole_family
 from dpublish.methods.solvers.vertex_cover.mechanism import (
     VertexCover,
     double_cover_flow,

@@ -22,8 +22,7 @@ import pytest
 from dpublish.errors import BundleError, InputError
 from dpublish.releases.base import open_release
 from dpublish.releases.bundle import bundle as bundle_module
-from dpublish.releases.bundle.bundle import read_bundle, write_bundle
-from dpublish.releases.bundle.verify import verify_bundle
+from dpublish.releases.bundle.bundle import read_bundle, verify_bundle, write_bundle
 from releases.simulated import cells_frame, manifest, people
 
 TESTS = Path(__file__).parents[2]

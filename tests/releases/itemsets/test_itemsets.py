@@ -16,8 +16,14 @@ import dpublish as dp
 from dpublish.errors import BundleError, QueryError
 from dpublish.releases.base import make_release
 from dpublish.releases.itemsets.intervals import clipped_weights
-from dpublish.releases.itemsets.metrics import relative_errors, support_of, top_similarity
-from dpublish.releases.itemsets.mining import WeightedSets, association_rules, top_itemsets
+from dpublish.releases.itemsets.mining import (
+    WeightedSets,
+    association_rules,
+    relative_errors,
+    support_of,
+    top_itemsets,
+    top_similarity,
+)
 
 NAMES = [f"item {number}" for number in range(12)]
 

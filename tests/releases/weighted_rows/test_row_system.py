@@ -8,8 +8,7 @@ import pytest
 from dpublish.declare.domain import Axis
 from dpublish.models.weight_features import WeightFeatures
 from dpublish.releases.weighted_rows import means as weighted_means
-from dpublish.releases.weighted_rows.means import Noise, Propagation
-from dpublish.releases.weighted_rows.row_system import RowSystem
+from dpublish.releases.weighted_rows.means import Noise, Propagation, RowSystem
 
 LEVELS = (4, 3, 6)
 

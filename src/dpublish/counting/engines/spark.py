@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from dpublish.counting.bound import keep_rows, pack_codes, take_lists, unpack_codes
 from dpublish.counting.cells import TableCounter, Threads
-from dpublish.counting.engines.base import Engine
-from dpublish.counting.engines.local import Local
+from dpublish.counting.engines.local import Engine, Local
 from dpublish.counting.engines.packed import PackedStream, Packing, packing_of
 from dpublish.counting.points import count_codes, point_codes
 from dpublish.counting.ruled import rule_columns, without_broken

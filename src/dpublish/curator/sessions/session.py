@@ -32,9 +32,14 @@ from numpy.typing import NDArray
 
 from dpublish.catalogue import load, methods
 from dpublish.curator.guard import guarded
-from dpublish.curator.sessions.answers import OnlineAnswer, SessionStatus, answer_of
+from dpublish.curator.sessions.answers import (
+    LINEAR,
+    OnlineAnswer,
+    SessionStatus,
+    answer_of,
+    read_query,
+)
 from dpublish.curator.sessions.files import SessionFiles, canonical, session_lock
-from dpublish.curator.sessions.queries import LINEAR, read_query
 from dpublish.curator.sessions.setup import FORESEEN, set_up
 from dpublish.declare.domain import Domain
 from dpublish.errors import (

@@ -20,16 +20,18 @@ from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.draws import laplace_deviation
 from dpublish.methods.set_partition.engine import in_order
 from dpublish.methods.set_partition.kernels import record_masks
-from dpublish.methods.set_partition.request import (
+from dpublish.methods.set_partition.transactions import (
     DEFAULT_COUNT_SHARE,
+    Baskets,
     ItemSettings,
     Share,
+    Transactions,
     check_request,
     described_schema,
+    item_names,
     noisy_total,
     taxonomy_tables,
 )
-from dpublish.methods.set_partition.transactions import Baskets, Transactions, item_names
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan

@@ -39,12 +39,14 @@ from dpublish.methods.frequent_itemsets.plan import (
     share_of,
     warnings_of,
 )
-from dpublish.methods.set_partition.request import (
+from dpublish.methods.set_partition.transactions import (
     DEFAULT_COUNT_SHARE,
+    Baskets,
+    Transactions,
     check_items,
     described_schema,
+    item_names,
 )
-from dpublish.methods.set_partition.transactions import Baskets, Transactions, item_names
 from dpublish.models.weighted_counts import Touched, best_cap, norm_bound, weights
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.budget_split import BudgetSplit

@@ -30,17 +30,19 @@ from dpublish.methods.set_partition.engine import (
     Rules,
     likely_splits,
 )
-from dpublish.methods.set_partition.request import (
+from dpublish.methods.set_partition.transactions import (
     DEFAULT_COUNT_SHARE,
+    Baskets,
     ItemSettings,
     Number,
     Share,
+    Transactions,
     check_request,
     described_schema,
+    item_names,
     noisy_total,
     taxonomy_tables,
 )
-from dpublish.methods.set_partition.transactions import Baskets, Transactions, item_names
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, hidden

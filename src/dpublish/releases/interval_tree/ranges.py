@@ -5,16 +5,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from dpublish.declare.calendar import CALENDAR, EXAMPLES, WORDS, number_of, read_bound
-from dpublish.declare.grid import Floats, Grid
+from dpublish.declare.domain import Domain
+from dpublish.declare.grid import Boxes, Floats, Grid, Ints, TreeShape
 from dpublish.errors import QueryError
 from dpublish.estimate import Estimate, check_level
+from dpublish.models.hierarchical_counts import spread_points
 from dpublish.models.integer_limits import half_width, possible, whole_rows
+from dpublish.releases.frames import free_name, sql_columns
+from dpublish.releases.naming import named_columns
 
 if TYPE_CHECKING:
     from dpublish.releases.interval_tree.release import IntervalTreeRelease
@@ -196,3 +201,132 @@ def quantile_places(
     reached, missed = np.flatnonzero(high >= share), np.flatnonzero(low <= share)
     first = int(reached[0]) if reached.size else last
     return float(edges[max(0, first - 1)]), float(edges[min(last, int(missed[-1]) + 1)])
+
+
+# Boxes and hyperplanes: how much of every box lies above one.
+
+POINTS = 512
+"""Evenly spread points that stand for a box which the plane cuts."""
+CHUNK = 1 << 12
+_DUST = 1e-9
+
+
+def above_plane(
+    shape: TreeShape, boxes: Boxes, weights: Sequence[float], bound: float
+) -> tuple[Floats, Floats, Floats]:
+    """For every box the share of it where the weighted sum of columns is at least `bound`, with
+    rows spread evenly inside; whether all of it is above the plane; and whether any of it may be.
+
+    What lies on the plane is neither surely above nor surely below.
+    """
+    starts, ends = shape.corners(boxes)
+    first, last = [], []
+    for place, grid in enumerate(shape.grids):
+        first.append(grid.value(starts[place]))
+        # the last value of a run of whole numbers is one before the next run starts
+        last.append(grid.value(ends[place]) - (float(grid.step) if grid.whole else 0.0))
+    low, high = np.stack(first, axis=1), np.stack(last, axis=1)
+    factors = np.asarray(weights, dtype=np.float64)
+    least = (np.minimum(factors * low, factors * high)).sum(axis=1)
+    most = (np.maximum(factors * low, factors * high)).sum(axis=1)
+    dust = _DUST * (np.abs(factors * low).sum(axis=1) + np.abs(factors * high).sum(axis=1) + 1)
+    inside, touched = least > bound + dust, most >= bound - dust
+    share = (least >= bound - dust).astype(np.float64)
+    cut = np.flatnonzero((share == 0) & touched)
+    spread = spread_points(POINTS, len(shape.grids))
+    whole = np.array([grid.whole for grid in shape.grids])
+    steps = np.array([float(grid.step) for grid in shape.grids])
+    for start in range(0, len(cut), CHUNK):
+        some = cut[start : start + CHUNK]
+        span = high[some] - low[some] + np.where(whole, steps, 0.0)
+        points = low[some][:, None, :] + spread * span[:, None, :]
+        grid_points = low[some][:, None, :] + np.floor(spread * (span / steps)[:, None, :]) * steps
+        sums = np.where(whole, grid_points, points) @ factors
+        share[some] = (sums >= bound - dust[some][:, None]).mean(axis=1)
+    return share, inside.astype(np.float64), touched.astype(np.float64)
+
+
+# The boxes of an interval tree as cells of a domain, for conditions, SQL, tables and models over
+# them.
+
+MAX_CELLS = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class BoxCells:
+    """A domain whose bins end wherever a box does. Cell i belongs to box `owner[i]`, of which it is
+    the part `share[i]`."""
+
+    domain: Domain
+    cuts: tuple[Ints, ...]
+    """Where the bins of each column end, in positions of the grid."""
+    codes: tuple[Ints, ...]
+    owner: Ints
+    share: Floats
+
+    @classmethod
+    def of(cls, shape: TreeShape, boxes: Boxes, *, absent: float = 0.0) -> BoxCells:
+        """`absent`: the part of the last owner, after all boxes, that rows without a value of the
+        only column are; 0 where they were not counted."""
+        starts, ends = shape.corners(boxes)
+        cuts = [np.unique(np.concatenate([s, e])) for s, e in zip(starts, ends, strict=True)]
+        firsts = [np.searchsorted(cut, s) for cut, s in zip(cuts, starts, strict=True)]
+        sizes = [
+            np.searchsorted(cut, e) - first
+            for cut, e, first in zip(cuts, ends, firsts, strict=True)
+        ]
+        pieces = np.multiply.reduce(sizes)
+        if int(pieces.sum()) > MAX_CELLS:
+            raise QueryError(
+                "This release has too many boxes for this; ask for boxes with count(...) or "
+                "ranges(...)."
+            )
+        owner = np.repeat(np.arange(len(boxes)), pieces)
+        inner = np.arange(owner.size) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+        codes: list[Ints] = []
+        share = np.ones(owner.size)
+        for axis in reversed(range(len(shape.grids))):
+            code = firsts[axis][owner] + inner % sizes[axis][owner]
+            inner = inner // sizes[axis][owner]
+            codes.insert(0, code)
+            share *= (cuts[axis][code + 1] - cuts[axis][code]) / (ends[axis] - starts[axis])[owner]
+        axes = [grid.axis(cut) for grid, cut in zip(shape.grids, cuts, strict=True)]
+        domain = Domain(tuple(replace(axis, missing=absent > 0) for axis in axes))
+        if absent:
+            codes[0] = np.append(codes[0], axes[0].base)
+            owner, share = np.append(owner, len(boxes)), np.append(share, absent)
+        return cls(domain, tuple(cuts), tuple(codes), owner, share)
+
+    def weighted(self, counts: Floats) -> WeightedCells:
+        """The cells with their share of the counts of the boxes: rows count as even inside a
+        box."""
+        return WeightedCells(self.domain, self.codes, counts[self.owner] * self.share)
+
+    def corners(self, places: Sequence[int]) -> tuple[Floats, Floats]:
+        """The lower and upper ends of every combination of bins of some columns, in positions;
+        others are not restricted."""
+        bins = np.indices([self.cuts[place].size - 1 for place in places]).reshape(len(places), -1)
+        low = np.zeros((bins.shape[1], len(self.cuts)))
+        high = np.tile(np.array([float(cut[-1]) for cut in self.cuts]), (bins.shape[1], 1))
+        for place, code in zip(places, bins, strict=True):
+            low[:, place], high[:, place] = self.cuts[place][code], self.cuts[place][code + 1]
+        return low, high
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedCells:
+    """Cells with weights, as SQL and models take them."""
+
+    domain: Domain
+    codes: Sequence[Ints]
+    weights: Floats
+    target: str | None = None
+
+    def weighted_codes(self, columns: Sequence[str]) -> tuple[list[Ints], Floats]:
+        return [self.codes[place] for place in named_columns(self.domain, columns)], self.weights
+
+    def sql_frame(self) -> pl.DataFrame:
+        columns = sql_columns(self.domain.axes, dict(enumerate(self.codes)))
+        return pl.DataFrame(
+            [*columns, pl.Series(free_name("weight", self.domain.names), self.weights)]
+        )

@@ -22,9 +22,8 @@ from dpublish.models.integer_limits import half_width
 from dpublish.models.thresholded_counts import laplace_cumulants
 from dpublish.releases.aggregates import AggregatesRelease, PartSums
 from dpublish.releases.frames import generator_of, rows_to_draw
-from dpublish.releases.interval_tree.box_cells import BoxCells
 from dpublish.releases.interval_tree.check import read_tree
-from dpublish.releases.interval_tree.ranges import Bounds, Ranges, coordinates, top_of
+from dpublish.releases.interval_tree.ranges import Bounds, BoxCells, Ranges, coordinates, top_of
 from dpublish.releases.interval_tree.smoothing import MOST, smoothed
 from dpublish.releases.naming import marginal_frame, marginal_shape, named_columns
 
@@ -190,7 +189,7 @@ class IntervalTreeRelease(AggregatesRelease):
         """Rows above a hyperplane, by the part of every box that lies above it; None where the
         condition is none about a weighted sum. Rows that lack a value meet no such condition."""
         from dpublish.releases.halfspaces.linear_condition import linear_condition
-        from dpublish.releases.interval_tree.linear import above_plane
+        from dpublish.releases.interval_tree.ranges import above_plane
 
         try:
             weights, bound = linear_condition(
@@ -447,7 +446,7 @@ class IntervalTreeRelease(AggregatesRelease):
 
     def plot(self, *columns: str, level: float = 0.95) -> Figure:
         """The density of one column with its error, or a heat map of two."""
-        from dpublish.releases.interval_tree.figures import plot_tree
+        from dpublish.releases.interval_tree.report import plot_tree
 
         return plot_tree(self, columns, level=check_level(level))
 

@@ -368,13 +368,13 @@ class ItemsetRelease(Release):
 
     def plot(self, *, top: int = 20, level: float = 0.95) -> Figure:
         """The most frequent items with error bars."""
-        from dpublish.releases.itemsets.figures import plot_items
+        from dpublish.releases.itemsets.report import plot_items
 
         return plot_items(self, top=top, level=level)
 
     def plot_itemsets(self, k: int = 15, *, min_size: int = 2, level: float = 0.95) -> Figure:
         """The most frequent itemsets with error bars."""
-        from dpublish.releases.itemsets.figures import plot_top_itemsets
+        from dpublish.releases.itemsets.report import plot_top_itemsets
 
         return plot_top_itemsets(self, k, min_size=min_size, level=level)
 

@@ -276,7 +276,7 @@ class JoinedRelease(ResampledRelease):
         """A bar chart with error bars for one column, a heat map for two; without a column, the
         structure."""
         if not columns:
-            from dpublish.releases.joined_histograms.figures import plot_structure
+            from dpublish.releases.joined_histograms.report import plot_structure
 
             return plot_structure(self)
         from dpublish.present.figures import plot_marginal

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from dpublish.models.junction_tree.consistency import Floats
 from dpublish.models.junction_tree.fit import MeasuredTable
+from dpublish.present.figures import BAR, INK, SOFT, Figure, short_label
 from dpublish.present.report import (
     Paragraph,
     Report,
@@ -115,3 +119,87 @@ def _usage(release: JoinedRelease) -> Section:
         "release.sample(1000)            # synthetic rows",
         f"release.fit(estimator, target={last!r})            # a scikit-learn model",
     )
+
+
+# The structure of a joined release as a picture: columns on a circle, joined pairs as lines.
+
+_MAX_NAME = 24
+
+
+def plot_structure(release: JoinedRelease) -> Figure:
+    """A line's width says how far the pair is from independence: the share of rows it moves."""
+    model = release.model
+    order = [column for one, _ in model.beliefs.order for column in model.beliefs.axes[one]]
+    order = list(dict.fromkeys(order))
+    count = len(order)
+    turn = 2 * np.pi * np.arange(count) / max(1, count)
+    spot = {
+        column: (np.cos(angle), np.sin(angle)) for column, angle in zip(order, turn, strict=True)
+    }
+    size = float(np.clip(4.0 + 0.14 * count, 5.5, 14.0))
+    figure = Figure(figsize=(size * 1.35, size), dpi=150, layout="constrained")
+    axes = figure.subplots()
+    for table in model.tables:
+        if len(table.columns) > 2:
+            corners = np.array([spot[column] for column in table.columns])
+            depth = float(np.clip(2 * _moved_share(table.table, model.labels), 0.05, 0.6))
+            axes.fill(corners[:, 0], corners[:, 1], color=BAR, alpha=depth, zorder=0, linewidth=0)
+        for i, first in enumerate(table.columns):
+            for j in range(i + 1, len(table.columns)):
+                others = tuple(axis for axis in range(len(table.columns)) if axis not in (i, j))
+                moved = _moved_share(table.table.sum(axis=others), model.labels)
+                (x0, y0), (x1, y1) = spot[first], spot[table.columns[j]]
+                width = 0.8 + 9 * moved
+                axes.plot(
+                    [x0, x1],
+                    [y0, y1],
+                    color=BAR,
+                    linewidth=width,
+                    alpha=0.65,
+                    zorder=1,
+                    solid_capstyle="round",
+                )
+    for column, angle in zip(order, turn, strict=True):
+        x, y = spot[column]
+        axes.scatter([x], [y], s=34, color=BAR, zorder=2)
+        side = "left" if x >= 0 else "right"
+        axes.annotate(
+            _short(release.domain.names[column]),
+            (1.06 * np.cos(angle), 1.06 * np.sin(angle)),
+            ha="center" if abs(x) < 0.15 else side,
+            va="center" if abs(x) >= 0.15 else ("bottom" if y > 0 else "top"),
+            fontsize=8.5,
+            color=INK,
+        )
+    axes.set_xlim(-1.9, 1.9)
+    axes.set_ylim(-1.25, 1.25)
+    axes.set_axis_off()
+    title = _short(str(release.manifest["dataset"]))
+    axes.set_title(
+        f"{title}: joined columns", loc="left", fontsize=11, color=INK, fontweight="bold"
+    )
+    note = "width: share of rows that independence would misplace"
+    if any(len(table.columns) > 2 for table in model.tables):
+        note += ", shaded: the same of three columns counted together"
+    if release.target is not None:
+        note += f"; every column is also counted with '{_short(release.target)}'"
+    figure.text(0.995, 0.005, note, ha="right", va="bottom", fontsize=7, color=SOFT)
+    return figure
+
+
+def _moved_share(table: Floats, labels: Floats) -> float:
+    """Half the distance between a table and the one with independent columns, as a share of all
+    rows."""
+    sums = np.where(labels > 0, labels, 1.0)
+    columns = range(table.ndim - 1)
+    apart = labels
+    for column in columns:
+        alone = table.sum(axis=tuple(other for other in columns if other != column)) / sums
+        apart = apart * alone.reshape(
+            [-1 if other == column else 1 for other in columns] + [len(labels)]
+        )
+    return float(np.abs(table - apart).sum() / 2 / max(1e-9, float(labels.sum())))
+
+
+def _short(text: str) -> str:
+    return short_label(text, _MAX_NAME)

@@ -315,7 +315,7 @@ class SolutionRelease(Release):
     def plot(self, *, top: int = 30, edges: Iterable[Sequence[Any]] | None = None) -> Figure:
         """A map of the sites, the two sides of a cut (with public `edges` if given), or the head of
         an order."""
-        from dpublish.releases.solution.figures import plot_solution
+        from dpublish.releases.solution.report import plot_solution
 
         return plot_solution(self, self._main, self._named(self._numbers), top=top, edges=edges)
 

@@ -297,7 +297,7 @@ class WeightedRowsRelease(Release):
     def plot(self, column: str, *, level: float = 0.95, top: int = 25) -> Figure:
         """Shares of a column's values among the public rows as they are, and weighted, with error
         bars."""
-        from dpublish.releases.weighted_rows.figures import plot_shares
+        from dpublish.releases.weighted_rows.report import plot_shares
 
         return plot_shares(self, column, level=level, top=top)
 

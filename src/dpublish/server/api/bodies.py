@@ -5,18 +5,26 @@ records.
 
 from __future__ import annotations
 
+import dataclasses
+import enum
+import inspect
 import re
+import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
+from dpublish import __version__
 from dpublish.errors import InputError
 from dpublish.requests.analyst import Query, Sql
 from dpublish.requests.audit import Audit
-from dpublish.requests.base import read_fields
+from dpublish.requests.base import default_of, plain, read_fields
 from dpublish.requests.plans import Compare, Plan, Rehearse
 from dpublish.requests.schemas import CheckData
-from dpublish.server.desk.desks import MOST_QUESTIONS
+from dpublish.server.desk import MOST_QUESTIONS
+from dpublish.server.routes import API, Route
 
 LONGEST: Final = 10_000
 """Characters of any text, where nothing else is said."""
@@ -178,3 +186,179 @@ def _within(value: Any, limits: Mapping[str, Any], name: str) -> None:
         low, high = limits["minimum"], limits["maximum"]
         if not low <= value <= high:
             raise InputError(f"'{name}' is {low} to {high}.")
+
+
+# The OpenAPI 3.1 document of the API, derived from the table of routes, the docstrings of handlers
+# and the records of `bodies`. Nothing is written down twice.
+
+ERROR: Final = {
+    "type": "object",
+    "required": ["error"],
+    "additionalProperties": False,
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["type", "message", "exit_code"],
+            "properties": {
+                "type": {"type": "string"},
+                "message": {"type": "string"},
+                "exit_code": {"type": "integer", "description": "As of the command line."},
+            },
+        }
+    },
+}
+_PLAIN: Final[Mapping[Any, Mapping[str, Any]]] = {
+    str: {"type": "string", "maxLength": LONGEST},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    type(None): {"type": "null"},
+    Path: {"type": "string", "maxLength": LONGEST},
+}
+_STATUS: Final = {
+    400: "The request is wrong; nothing was spent.",
+    401: "Nobody is logged in.",
+    403: "The caller has not the role for this.",
+    404: "There is no such thing.",
+    409: "The budget does not allow it, or the key belongs to something else.",
+    410: "It was withdrawn.",
+    413: "The body is too long.",
+    429: "Too many requests.",
+    503: "The ledger cannot be read, trusted or written.",
+}
+QUERY: Final[Mapping[str, Mapping[str, Any]]] = {
+    "api.office:actions": {
+        "before": {"type": "integer", "minimum": 1, "maximum": 2**53},
+        "most": {"type": "integer", "minimum": 1, "maximum": 1000},
+    },
+}
+"""Query parameters, by handler."""
+
+
+def schema_of(hint: Any) -> dict[str, Any]:
+    """The JSON Schema of a field's type."""
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [schema_of(one) for one in get_args(hint)]}
+    if origin is Literal:
+        return {"enum": list(get_args(hint))}
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return {"enum": [one.value for one in hint]}
+    if origin is tuple:
+        return {"type": "array", "maxItems": MOST, "items": schema_of(get_args(hint)[0])}
+    if origin is not None and issubclass(origin, Mapping):
+        values = schema_of(get_args(hint)[1])
+        return {"type": "object", "maxProperties": MOST, "additionalProperties": values}
+    return dict(_PLAIN[hint])
+
+
+def body_schema(takes: Takes) -> dict[str, Any]:
+    """The JSON Schema of a body."""
+    hints = get_type_hints(takes.record)
+    shown: dict[str, Any] = {}
+    required = []
+    for one in dataclasses.fields(takes.record):
+        if one.name in takes.without:
+            continue
+        made = schema_of(hints[one.name])
+        if one.metadata:
+            made = _limited(made, one.metadata)
+        default = default_of(one)
+        if default is dataclasses.MISSING:
+            required.append(one.name)
+        else:
+            made["default"] = plain(default)
+        shown[one.name] = made
+    schema: dict[str, Any] = {
+        "type": "object",
+        "description": _first_words(takes.record.__doc__),
+        "properties": shown,
+        "additionalProperties": False,
+    }
+    return {**schema, "required": required} if required else schema
+
+
+def _limited(made: dict[str, Any], limits: Mapping[str, Any]) -> dict[str, Any]:
+    if "anyOf" in made:
+        made["anyOf"] = [
+            {**one, **limits} if one.get("type") != "null" else one for one in made["anyOf"]
+        ]
+        return made
+    return {**made, **limits}
+
+
+@cache
+def document() -> dict[str, Any]:
+    """All of it."""
+    paths: dict[str, dict[str, Any]] = {}
+    for route in API:
+        for method in route.methods:
+            paths.setdefault(route.path, {})[method.lower()] = _operation(route, method)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "dpublish serve",
+            "version": __version__,
+            "description": "Releases with a proved privacy guarantee: published ones for "
+            "everybody, and the steps that lead to them for the people of the office.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": {"Error": ERROR},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer", "description": "An API token."}
+            },
+        },
+    }
+
+
+def _operation(route: Route, method: str) -> dict[str, Any]:
+    from dpublish.server.app import load
+
+    words = _first_words(inspect.getdoc(load(route.handler)))
+    made: dict[str, Any] = {
+        "operationId": f"{method.lower()}_{re.sub(r'[^a-z0-9]+', '_', route.path).strip('_')}",
+        "summary": words,
+        "responses": _responses(route, method),
+    }
+    if route.who != "public":
+        made["security"] = [{"token": []}]
+        if isinstance(route.who, frozenset):
+            made["description"] = f"For the roles: {', '.join(sorted(route.who))}."
+    places: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+        }
+        for name in re.findall(r"\{(\w+)\}", route.path)
+    ]
+    places += [
+        {"name": name, "in": "query", "schema": schema}
+        for name, schema in QUERY.get(route.handler, {}).items()
+    ]
+    if places:
+        made["parameters"] = places
+    takes = BODIES.get(route.handler) if method in ("POST", "PUT") else None
+    if takes is not None:
+        content = {"application/json": {"schema": body_schema(takes)}}
+        made["requestBody"] = {"required": True, "content": content}
+    return made
+
+
+def _responses(route: Route, method: str) -> dict[str, Any]:
+    error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    wanted = {400, 404, 429}
+    wanted |= {401, 403} if route.who != "public" else set()
+    wanted |= {409, 413, 503} if method != "GET" or "ledger" in route.path else set()
+    wanted |= {410} if route.path.startswith("/api/releases/{name}") else set()
+    wanted |= {503} if route.who != "public" else set()
+    found = {str(code): {"description": _STATUS[code], "content": error} for code in sorted(wanted)}
+    kind = "text/plain" if route.path == "/api/metrics" else "application/json"
+    shape: dict[str, Any] = {"type": "string"} if kind == "text/plain" else {"type": "object"}
+    return {"200": {"description": "Done.", "content": {kind: {"schema": shape}}}, **found}
+
+
+def _first_words(doc: str | None) -> str:
+    return " ".join((doc or "").strip().split("\n\n")[0].split())

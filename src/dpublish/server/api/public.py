@@ -16,8 +16,7 @@ from starlette.responses import Response
 from dpublish.requests.analyst import OfRelease, Query, Show, Sql, offering
 from dpublish.requests.base import plain
 from dpublish.requests.curator import Methods
-from dpublish.server.api.bodies import BODIES
-from dpublish.server.api.openapi import document
+from dpublish.server.api.bodies import BODIES, document
 from dpublish.server.app import Office, office_of
 from dpublish.server.catalogue import FRESH
 

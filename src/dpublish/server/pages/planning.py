@@ -19,7 +19,7 @@ from dpublish.requests.ledger import LedgerStatus
 from dpublish.requests.plans import Compare, Plan, Rehearse
 from dpublish.server.app import Office, dataset_of, known, office_of
 from dpublish.server.catalogue import cost_words
-from dpublish.server.desk.desks import ONLINE
+from dpublish.server.desk import ONLINE
 from dpublish.server.jobs import JobStatus
 from dpublish.server.pages.templates import decimal
 from dpublish.server.store import Row

@@ -22,7 +22,6 @@ import numpy as np
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output, Statistic
-from dpublish.methods.solvers.calibrate import rounded_down, step_epsilon, total_gain_hazard
 from dpublish.methods.solvers.inputs import (
     AgentLists,
     AgentRows,
@@ -42,7 +41,10 @@ from dpublish.methods.solvers.planning import (
     no_rho,
     nothing_ruled_out,
     numbered,
+    rounded_down,
     solution_plan,
+    step_epsilon,
+    total_gain_hazard,
 )
 from dpublish.methods.solvers.set_kernels import take_set
 from dpublish.noise.base import IntArray, Noise

@@ -21,7 +21,6 @@ from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.field_types import Interval
-from dpublish.methods.solvers.calibrate import first_hit_hazard, rounded_down, step_epsilon
 from dpublish.methods.solvers.inputs import Labels, Lists, PresentItems, transposed
 from dpublish.methods.solvers.planning import (
     COST_SHARE,
@@ -32,23 +31,28 @@ from dpublish.methods.solvers.planning import (
     cover_factor,
     digest_of,
     estimated_costs,
+    first_hit_hazard,
     label_column,
     no_rho,
     numbered,
     pure,
+    rounded_down,
     solution_plan,
+    step_epsilon,
 )
+from dpublish.methods.solvers.set_cover.presence import MAX_SETS as MAX_CLASS_SETS
 from dpublish.methods.solvers.set_cover.presence import (
     WORST,
+    SetPart,
     better_order,
     chances_of,
+    class_order,
+    cost_parts,
     covering_order,
     first_holders,
+    whole_family,
     worst_cost,
 )
-from dpublish.methods.solvers.set_cover.set_classes import MAX_SETS as MAX_CLASS_SETS
-from dpublish.methods.solvers.set_cover.set_classes import class_order
-from dpublish.methods.solvers.set_cover.set_parts import SetPart, cost_parts, whole_family
 from dpublish.methods.solvers.set_kernels import take_set
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost, exact

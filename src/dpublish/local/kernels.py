@@ -1,4 +1,5 @@
-"""Many reports of one bit per level: drawing them, and counting how often each bit is set."""
+"""Compiled loops of the local model, for whoever handles the reports of many people: bits of rows.
+A device does without them."""
 
 from __future__ import annotations
 
