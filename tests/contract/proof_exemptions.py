@@ -13,7 +13,7 @@ EXEMPT = {
         "dpublish.methods.solvers.planning.digest_of",
         "dpublish.methods.solvers.planning.label_column",
         "dpublish.methods.solvers.planning.solution_plan",
-        "dpublish.methods.query_list.request.some_queries",
+        "dpublish.methods.query_list.some_queries",
         "dpublish.methods.basic_itemsets.mechanism.item_deviation",
         "dpublish.methods.frequent_itemsets.plan.forecast_of",
         "dpublish.methods.frequent_itemsets.plan.sentences_of",

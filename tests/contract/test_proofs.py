@@ -104,7 +104,7 @@ EDITS = {
         "nogil=True, parallel=True",
     ),
     "dpublish.compiled.njit": ("numba.njit(**options)", "numba.njit(fastmath=True, **options)"),
-    "dpublish.methods.generalized_table.split_scores.entropy_step": (
+    "dpublish.methods.generalized_table.mechanism.entropy_step": (
         "precision = 128",
         "precision = 53",
     ),

@@ -28,7 +28,7 @@ from dpublish.declare.schema import Schema
 from dpublish.methods.base import SparseCounts
 from dpublish.methods.halfspaces.mechanism import Halfspaces
 from dpublish.methods.multiplicative_weights.mechanism import MultiplicativeWeights
-from dpublish.methods.query_list.request import true_answers, weighted_answers
+from dpublish.methods.query_list import true_answers, weighted_answers
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
 from dpublish.workloads.query_classes import RandomSubsets

@@ -27,8 +27,17 @@ from dpublish.errors import QueryError, did_you_mean
 from dpublish.query.constants import Tree, bare, shown
 from dpublish.query.level_order import Order, Orders, keep_orders, order_of, with_orders
 from dpublish.query.predicate import MAX_DEPTH, parse_select
-from dpublish.query.sql_groups import AGGREGATES, Grouped, named_column, split
-from dpublish.query.sql_words import CLAUSES, PATTERN_LIMIT, PLAIN, REASONS, require_shallow
+from dpublish.query.sql_groups import (
+    AGGREGATES,
+    CLAUSES,
+    PATTERN_LIMIT,
+    PLAIN,
+    REASONS,
+    Grouped,
+    named_column,
+    require_shallow,
+    split,
+)
 from dpublish.releases.frames import free_name, other_names
 
 

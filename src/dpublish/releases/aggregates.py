@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 from sqlglot import exp
 
@@ -46,6 +48,10 @@ from dpublish.query.expressions import expression_numbers
 from dpublish.query.predicate import Constant, Node, columns_of, parse_predicate, parse_sql
 from dpublish.query.sql_limits import COUNTED, Where
 from dpublish.releases.base import Release
+from dpublish.releases.frames import Codes, Weights, named_target
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 BINS = (
     "counted in bins: the interval covers the noise and wherever in its bin a number lies. Most of "
@@ -140,7 +146,7 @@ class AggregatesRelease(Release):
     def counted_together(self, *columns: str) -> bool:
         """Whether the noisy counts themselves say how columns go together; what else is said of
         them is a model's guess, or a bound."""
-        from dpublish.releases.naming import named_columns
+        from dpublish.releases.frames import named_columns
 
         places = tuple(sorted(named_columns(self.domain, columns)))
         return not self._names_apart(places)
@@ -373,3 +379,43 @@ def _condition_of(tree: Tree) -> Tree | None:
     if not all(numbers) or [float(end.this) for end in ends if end is not None] != [1.0, 0.0]:
         return None
     return branches[0].this
+
+
+# What releases share that consist of weighted cells of a domain: training, and pictures of counts
+# by column.
+
+
+class CellsRelease(AggregatesRelease):
+    """Cells of `domain` with counts or weights."""
+
+    domain: Domain
+
+    @abc.abstractmethod
+    def weighted_codes(self, columns: Sequence[str]) -> tuple[list[Codes], Weights]:
+        """The codes of the cells along some columns, and how many rows each stands for."""
+
+    @abc.abstractmethod
+    def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
+        """Counts of every combination of codes of the named columns: labels, count, standard_error,
+        low, high."""
+
+    @property
+    def target(self) -> str | None:
+        """The column that the release was made to predict, or else the schema's, when the release
+        has it."""
+        return named_target(self.manifest, self.domain)
+
+    def fit(
+        self, estimator: Any, *, target: str | None = None, features: Sequence[str] | None = None
+    ) -> Any:
+        """Train a scikit-learn estimator on the weighted cells. The fitted pipeline takes raw
+        rows."""
+        from dpublish.analyse.learn import fit_pipeline
+
+        return fit_pipeline(self, estimator, target=target, features=features)
+
+    def plot(self, *columns: str, level: float = 0.95, top: int = 25) -> Figure:
+        """A bar chart with error bars for one column, a heat map for two."""
+        from dpublish.present.figures import plot_marginal
+
+        return plot_marginal(self, columns, level=level, top=top)

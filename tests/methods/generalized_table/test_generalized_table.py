@@ -17,7 +17,7 @@ import pytest
 import dpublish as dp
 from dpublish import audit
 from dpublish.cli.app import run as cli
-from dpublish.methods.generalized_table.split_scores import (
+from dpublish.methods.generalized_table.mechanism import (
     GRID_BITS,
     entropy_step,
     sensitivity,

@@ -14,7 +14,7 @@ from dpublish.methods.importance_weights.moments import Amounts
 from dpublish.methods.importance_weights.records import amounts_facts
 from dpublish.models.weight_features import WeightFeatures
 from dpublish.privacy.budget_split import BudgetSplit, Law
-from dpublish.releases.weighted_rows.counts import read_counts
+from dpublish.releases.weighted_rows.checks import read_counts
 
 AXES = tuple(Axis(name, "categorical", levels=("x", "y", "z")) for name in "abc")
 

@@ -15,8 +15,7 @@ import dpublish as dp
 from dpublish.errors import PlanError
 from dpublish.methods.online.median.mechanism import MedianMechanism
 from dpublish.methods.online.multiplicative_weights.mechanism import OnlineMultiplicativeWeights
-from dpublish.methods.online.state import Query
-from dpublish.methods.online.synopsis import Synopsis, worst_reach
+from dpublish.methods.online.state import Query, Synopsis, worst_reach
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
 from methods.online.conversations import schema_of

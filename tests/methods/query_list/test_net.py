@@ -25,7 +25,7 @@ from dpublish.errors import PlanError
 from dpublish.methods.base import SparseCounts
 from dpublish.methods.multiplicative_weights.mechanism import MultiplicativeWeights
 from dpublish.methods.net.mechanism import Net, multiset_at
-from dpublish.methods.query_list.kernels import multiset_scores
+from dpublish.methods.query_list import multiset_scores
 from dpublish.noise.enumerator import Enumerator
 from dpublish.privacy.cost import Cost
 from dpublish.workloads.query_classes import QueryClass, query_class
@@ -297,7 +297,7 @@ def test_random_classes_that_cannot_be_read(text: str) -> None:
 
 
 def test_sums_over_a_class_are_those_of_the_table() -> None:
-    from dpublish.methods.query_list.request import true_answers, weighted_answers
+    from dpublish.methods.query_list import true_answers, weighted_answers
 
     domain = Schema.from_toml(SCHEMA).domain(["age", "ill", "old"])
     rng = np.random.default_rng(1)

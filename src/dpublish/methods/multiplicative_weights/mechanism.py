@@ -19,9 +19,9 @@ from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.methods.base import CellCounts, Mechanism, Output, SparseCounts
 from dpublish.methods.field_types import Interval
-from dpublish.methods.query_list.kernels import reweigh
-from dpublish.methods.query_list.request import (
+from dpublish.methods.query_list import (
     read_request,
+    reweigh,
     some_queries,
     true_answers,
     weighted_answers,

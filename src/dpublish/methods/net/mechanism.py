@@ -20,8 +20,7 @@ from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import CellCounts, Mechanism, Output, SparseCounts
 from dpublish.methods.field_types import Interval
-from dpublish.methods.query_list.kernels import multiset_scores
-from dpublish.methods.query_list.request import read_request, some_queries, true_answers
+from dpublish.methods.query_list import multiset_scores, read_request, some_queries, true_answers
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan, Settings, hidden

@@ -35,8 +35,14 @@ from dpublish.methods.field_types import Checked, Interval
 from dpublish.methods.histogram.mechanism import total_is_public
 from dpublish.methods.online import joined
 from dpublish.methods.online.sparse_vector import SparseVector
-from dpublish.methods.online.state import OnlineSettings, OnlineState, S
-from dpublish.methods.online.synopsis import MAX_CELLS, draw_synopsis, worst_reach
+from dpublish.methods.online.state import (
+    MAX_CELLS,
+    OnlineSettings,
+    OnlineState,
+    S,
+    draw_synopsis,
+    worst_reach,
+)
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan

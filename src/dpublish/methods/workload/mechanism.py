@@ -26,7 +26,7 @@ from dpublish.methods.histogram.mechanism import (
     require_bins,
     total_is_public,
 )
-from dpublish.methods.query_list.request import true_answers, without_precision
+from dpublish.methods.query_list import true_answers, without_precision
 from dpublish.methods.workload.measurement import (
     Measurement,
     list_sensitivity,

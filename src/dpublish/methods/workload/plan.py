@@ -19,8 +19,7 @@ from dpublish.methods.base import Mechanism
 from dpublish.methods.histogram.mechanism import CountSettings, Histogram
 from dpublish.methods.multiplicative_weights.mechanism import MultiplicativeWeights, WeightsSettings
 from dpublish.methods.net.mechanism import Net, NetSettings, multiset_at
-from dpublish.methods.query_list.kernels import multiset_scores, reweigh
-from dpublish.methods.query_list.request import weighted_answers
+from dpublish.methods.query_list import multiset_scores, reweigh, weighted_answers
 from dpublish.methods.workload.measurement import list_sensitivity, noise_scale
 from dpublish.methods.workload.strategy import Part, Strategy, best_strategy
 from dpublish.models.residuals import Grouping

@@ -16,18 +16,19 @@ from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Estimate, check_level
 from dpublish.models.integer_limits import believable, possible, whole_rows
 from dpublish.models.thresholded_counts import laplace_cumulants, spread_quantile
-from dpublish.releases.aggregates import PartSums
+from dpublish.releases.aggregates import CellsRelease, PartSums
 from dpublish.releases.bundle.manifest import fraction, read_domain, table
-from dpublish.releases.cells import CellsRelease
 from dpublish.releases.frames import (
     drawn_values,
     free_name,
     generator_of,
+    marginal_frame,
+    marginal_shape,
+    named_columns,
     other_names,
     rows_to_draw,
 )
 from dpublish.releases.histogram.intervals import Answers
-from dpublish.releases.naming import marginal_frame, marginal_shape, named_columns
 
 if TYPE_CHECKING:
     from dpublish.query.predicate import Node

@@ -16,11 +16,19 @@ from dpublish.declare.domain import Domain
 from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Estimate
 from dpublish.models.thresholded_counts import Floats, Suppression, spread_quantile
+from dpublish.releases.aggregates import CellsRelease
 from dpublish.releases.bundle.manifest import fraction, read_domain, table, text, whole
-from dpublish.releases.cells import CellsRelease
-from dpublish.releases.frames import cell_frame, decode_cells, generator_of, sample_rows, sql_frame
+from dpublish.releases.frames import (
+    cell_frame,
+    decode_cells,
+    generator_of,
+    marginal_frame,
+    marginal_shape,
+    named_columns,
+    sample_rows,
+    sql_frame,
+)
 from dpublish.releases.histogram.intervals import Answers, CellSums, Question, Total, answer
-from dpublish.releases.naming import marginal_frame, marginal_shape, named_columns
 from dpublish.releases.resampled import ResampledRelease, noise_like
 
 if TYPE_CHECKING:

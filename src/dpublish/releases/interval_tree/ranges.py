@@ -18,8 +18,7 @@ from dpublish.errors import QueryError
 from dpublish.estimate import Estimate, check_level
 from dpublish.models.hierarchical_counts import spread_points
 from dpublish.models.integer_limits import half_width, possible, whole_rows
-from dpublish.releases.frames import free_name, sql_columns
-from dpublish.releases.naming import named_columns
+from dpublish.releases.frames import free_name, named_columns, sql_columns
 
 if TYPE_CHECKING:
     from dpublish.releases.interval_tree.release import IntervalTreeRelease

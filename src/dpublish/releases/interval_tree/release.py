@@ -21,11 +21,16 @@ from dpublish.estimate import Estimate, check_level
 from dpublish.models.integer_limits import half_width
 from dpublish.models.thresholded_counts import laplace_cumulants
 from dpublish.releases.aggregates import AggregatesRelease, PartSums
-from dpublish.releases.frames import generator_of, rows_to_draw
+from dpublish.releases.frames import (
+    generator_of,
+    marginal_frame,
+    marginal_shape,
+    named_columns,
+    rows_to_draw,
+)
 from dpublish.releases.interval_tree.check import read_tree
 from dpublish.releases.interval_tree.ranges import Bounds, BoxCells, Ranges, coordinates, top_of
 from dpublish.releases.interval_tree.smoothing import MOST, smoothed
-from dpublish.releases.naming import marginal_frame, marginal_shape, named_columns
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -28,6 +28,9 @@ from dpublish.releases.frames import (
     drawn_values,
     free_name,
     generator_of,
+    marginal_frame,
+    marginal_shape,
+    named_columns,
     other_names,
     rows_to_draw,
     sql_columns,
@@ -36,7 +39,6 @@ from dpublish.releases.joined_histograms.condition import Conditioned
 from dpublish.releases.joined_histograms.cover import cover_table
 from dpublish.releases.joined_histograms.intervals import Intervals
 from dpublish.releases.joined_histograms.resampling import measured_again
-from dpublish.releases.naming import marginal_frame, marginal_shape, named_columns
 from dpublish.releases.resampled import ResampledRelease
 
 if TYPE_CHECKING:

@@ -15,10 +15,17 @@ from dpublish.declare.domain import Domain
 from dpublish.errors import BundleError, PublishError, QueryError
 from dpublish.estimate import Estimate, check_level
 from dpublish.models.integer_limits import counts_between
+from dpublish.releases.aggregates import CellsRelease
 from dpublish.releases.bundle.manifest import read_domain, table, text, whole
-from dpublish.releases.cells import CellsRelease
-from dpublish.releases.frames import cell_frame, decode_cells, sample_rows, sql_frame
-from dpublish.releases.naming import marginal_frame, marginal_shape, named_columns
+from dpublish.releases.frames import (
+    cell_frame,
+    decode_cells,
+    marginal_frame,
+    marginal_shape,
+    named_columns,
+    sample_rows,
+    sql_frame,
+)
 from dpublish.releases.synthetic.intervals import ClassLimits
 from dpublish.workloads.query_classes import QueryClass, query_class
 

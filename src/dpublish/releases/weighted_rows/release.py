@@ -24,12 +24,21 @@ from dpublish.models.thresholded_counts import normal_quantile
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import digest, table, text, whole
 from dpublish.releases.frames import free_name, generator_of, rows_to_draw
-from dpublish.releases.weighted_rows.checks import check_numbers, check_rows, read_features
-from dpublish.releases.weighted_rows.counts import read_counts
-from dpublish.releases.weighted_rows.intervals import CountedLimits, Question, held
+from dpublish.releases.weighted_rows.checks import (
+    check_numbers,
+    check_rows,
+    read_counts,
+    read_features,
+)
+from dpublish.releases.weighted_rows.intervals import (
+    CountedLimits,
+    Question,
+    held,
+    means_the_same,
+    read_question,
+)
 from dpublish.releases.weighted_rows.means import Noise, Propagation, effective_rows, with_shrinkage
 from dpublish.releases.weighted_rows.notes import FEW_ROWS, NOTES, UNSEEN, careful, note_of
-from dpublish.releases.weighted_rows.questions import means_the_same, read_question
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

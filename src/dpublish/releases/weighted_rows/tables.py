@@ -18,8 +18,12 @@ from dpublish.errors import QueryError
 from dpublish.estimate import Basis, Estimate
 from dpublish.query.aggregates import both
 from dpublish.query.predicate import Node
-from dpublish.releases.weighted_rows.intervals import Question, held
-from dpublish.releases.weighted_rows.questions import label_condition, value_condition
+from dpublish.releases.weighted_rows.intervals import (
+    Question,
+    held,
+    label_condition,
+    value_condition,
+)
 
 if TYPE_CHECKING:
     from dpublish.query.sql_groups import Grouped

@@ -21,7 +21,7 @@ from dpublish.query.masks import select
 from dpublish.query.predicate import columns_of, parse_predicate
 from dpublish.releases.aggregates import AggregatesRelease
 from dpublish.releases.bundle.manifest import fraction, read_domain, table, text, whole
-from dpublish.releases.naming import marginal_frame, marginal_shape, named_columns
+from dpublish.releases.frames import marginal_frame, marginal_shape, named_columns
 from dpublish.workloads.query_classes import (
     Intervals,
     Marginals,

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.methods.solvers.min_cut.contraction_kernels import contraction_round
+from dpublish.compiled import njit
 from dpublish.noise.base import IntArray, Noise
-from dpublish.noise.words import SeededStream
+from dpublish.noise.words import SeededStream, high_product
 
 LEAF = 7
 """Graphs of this size are searched cut by cut."""
@@ -135,7 +135,6 @@ def _roomier(
     bits: NDArray[np.uint64], costs: IntArray, room: int
 ) -> tuple[NDArray[np.uint64], IntArray, IntArray]:
     """The same cuts in larger arrays; the table is filled again by storing them one by one."""
-    from dpublish.methods.solvers.min_cut.contraction_kernels import _store
 
     more, prices = np.zeros((room, bits.shape[1]), np.uint64), np.zeros(room, np.int64)
     table = np.full(4 * room, -1, np.int64)
@@ -143,3 +142,184 @@ def _roomier(
     for side, cost in zip(bits, costs.tolist(), strict=True):
         found = _store(side, cost, more, prices, table, found)
     return more, prices, table
+
+
+# One round of recursive random contraction (Karger and Stein 1996) on a weighted graph, and a
+# table of the cuts it finds.
+#
+# A graph is a symmetric matrix of whole weights. Level d of the recursion holds a graph of sizes[d]
+# vertices; each is contracted twice, independently, to sizes[d + 1]. At the last level every cut is
+# looked at, and those within the limit are stored once.
+
+Ints = NDArray[np.int64]
+Words = NDArray[np.uint64]
+
+
+@njit(cache=True, nogil=True)
+def _contract(graph: Ints, count: int, least: int, words: Words, at: int, home: Ints) -> int:
+    """Contract edges, each drawn in proportion to its weight, until `least` vertices are left;
+    home[v] is where v went."""
+    degree = np.zeros(count, dtype=np.int64)
+    total = np.int64(0)
+    for u in range(count):
+        home[u] = u
+        for v in range(count):
+            degree[u] += graph[u, v]
+        total += degree[u]
+    size = count
+    while size > least:
+        u, v = 0, 1
+        if total > 0:
+            # without rejection: the chance of a value is at most 1/total + 2^-64, which the proof
+            # allows for
+            number = np.int64(high_product(words[at], np.uint64(total)))
+            while number >= degree[u]:
+                number -= degree[u]
+                u += 1
+            v = 0
+            while number >= graph[u, v]:
+                number -= graph[u, v]
+                v += 1
+        at += 1
+        lost = graph[u, v]
+        total -= 2 * lost
+        degree[u] += degree[v] - 2 * lost
+        graph[u, v] = graph[v, u] = 0
+        for w in range(size):
+            if w != u and w != v:
+                graph[u, w] += graph[v, w]
+                graph[w, u] = graph[u, w]
+        size -= 1
+        for w in range(count):
+            if home[w] == v:
+                home[w] = u
+        if v != size:
+            # the last vertex takes the free place
+            for w in range(size):
+                if w != v:
+                    graph[v, w] = graph[size, w]
+                    graph[w, v] = graph[size, w]
+            graph[v, v] = 0
+            degree[v] = degree[size]
+            for w in range(count):
+                if home[w] == size:
+                    home[w] = v
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _store(side: Words, cost: int, bits: Words, costs: Ints, table: Ints, found: int) -> int:
+    """Add a cut unless it is there already; -1 when there is no room."""
+    mask = len(table) - 1
+    slot = np.uint64(14695981039346656037)
+    for word in side:
+        slot = (slot ^ word) * np.uint64(0x9E3779B97F4A7C15)
+        slot ^= slot >> np.uint64(29)
+    place = np.int64(slot & np.uint64(mask))
+    while table[place] >= 0:
+        row = table[place]
+        same = True
+        for i in range(len(side)):
+            if bits[row, i] != side[i]:
+                same = False
+                break
+        if same:
+            return found
+        place = (place + 1) & mask
+    if found == len(costs):
+        return -1
+    table[place] = found
+    bits[found] = side
+    costs[found] = cost
+    return found + 1
+
+
+@njit(cache=True, nogil=True)
+def _list_cuts(
+    graph: Ints,
+    size: int,
+    names: Ints,
+    limit: int,
+    side: Words,
+    bits: Words,
+    costs: Ints,
+    table: Ints,
+    found: int,
+) -> int:
+    """Store every cut of a small graph of cost at most `limit`: the original vertices on the side
+    without the first."""
+    inside = np.zeros(size, dtype=np.bool_)
+    cost = np.int64(0)
+    for step in range(1, 1 << (size - 1)):
+        # Gray code over the vertices but the last: one changes sides a step
+        flipped = 0
+        while (step >> flipped) & 1 == 0:
+            flipped += 1
+        for v in range(size):
+            cost += graph[flipped, v] if inside[v] == inside[flipped] else -graph[flipped, v]
+        inside[flipped] = not inside[flipped]
+        if cost > limit:
+            continue
+        side[:] = np.uint64(0)
+        other = inside[names[0]]
+        for v in range(len(names)):
+            if inside[names[v]] != other:
+                side[v >> 6] |= np.uint64(1) << np.uint64(v & 63)
+        found = _store(side, int(cost), bits, costs, table, found)
+        if found < 0:
+            return -1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def contraction_round(
+    weights: Ints,
+    sizes: Ints,
+    limit: int,
+    words: Words,
+    bits: Words,
+    costs: Ints,
+    table: Ints,
+    found: int,
+) -> int:
+    """One tree of contractions. Returns how many cuts are stored now, or -1 when there was no room
+    for all of them."""
+    levels, count = len(sizes), weights.shape[0]
+    starts = np.zeros(levels + 1, dtype=np.int64)
+    for d in range(levels):
+        starts[d + 1] = starts[d] + sizes[d] * sizes[d]
+    held = np.empty(starts[levels], dtype=np.int64)
+    held[: starts[1]] = weights.ravel()
+    names = np.empty((levels, count), dtype=np.int64)
+    names[0] = np.arange(count)
+    work = np.empty((sizes[0], sizes[0]), dtype=np.int64)
+    home = np.empty(count, dtype=np.int64)
+    side = np.zeros(bits.shape[1], dtype=np.uint64)
+    visits = np.zeros(levels, dtype=np.int64)
+    at, d = 0, 0
+    while d >= 0:
+        size = sizes[d]
+        graph = held[starts[d] : starts[d + 1]].reshape((size, size))
+        if d == levels - 1:
+            found = _list_cuts(graph, size, names[d], limit, side, bits, costs, table, found)
+            if found < 0:
+                return -1
+            d -= 1
+            continue
+        if visits[d] == 2:
+            visits[d] = 0
+            d -= 1
+            continue
+        visits[d] += 1
+        for u in range(size):
+            for v in range(size):
+                work[u, v] = graph[u, v]
+        at = _contract(work, size, sizes[d + 1], words, at, home)
+        below = held[starts[d + 1] : starts[d + 2]].reshape((sizes[d + 1], sizes[d + 1]))
+        for u in range(sizes[d + 1]):
+            for v in range(sizes[d + 1]):
+                below[u, v] = work[u, v]
+        for v in range(count):
+            names[d + 1, v] = home[names[d, v]]
+        d += 1
+    return found

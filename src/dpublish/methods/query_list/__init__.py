@@ -1,1 +1,0 @@
-"""What the methods over an explicit list of queries share."""
