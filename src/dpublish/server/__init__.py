@@ -11,6 +11,7 @@
     releases    proposals, releases that were made, published or withdrawn
     catalogue   what anyone may read, as bytes made in advance
     jobs        one process per private job; `worker` is what runs in it
+    desk        query desks: `desk_process` is the process that each has
     pages       what people see
     listen      the socket, and what is said at the start
 

@@ -19,10 +19,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from dpublish.errors import InputError, PublishError
-from dpublish.requests.audit import Audit, Proofs
+from dpublish.requests.audit import Audit
 from dpublish.requests.base import TierName
 from dpublish.requests.curator import MethodList, Methods, VerifyPaid
 from dpublish.requests.ledger import History, VerifyLedger
+from dpublish.requests.proofs import Proofs
 from dpublish.server.app import Office, office_of
 from dpublish.server.pages.office import entry
 from dpublish.server.store import now
