@@ -1,4 +1,5 @@
-"""Log-in through an identity provider: the authorisation code flow with PKCE, by Authlib.
+"""Coming in and going out: log-in, one-time links, passwords, API tokens, and log-in through an
+identity provider (the authorisation code flow with PKCE, by Authlib).
 
 Who the provider names is known by issuer and subject, never by a name or a mail address, which a
 provider may give to somebody else. A local account is never taken over.
@@ -132,7 +133,7 @@ def _client(office: Office) -> Any:
     return known
 
 
-# Coming in and going out: log-in, one-time links, passwords, API tokens.
+# Without a provider: passwords, one-time links, API tokens.
 
 START = "/datasets"
 WRONG = "The name or the password is wrong."
