@@ -14,8 +14,8 @@ import pytest
 from dpublish import audit
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
-from dpublish.methods.solvers.inputs import Edges, edges_of, exp_below, lists_of
-from dpublish.methods.solvers.planning import first_hit_hazard
+from dpublish.methods.solvers.inputs import Edges, edges_of, lists_of
+from dpublish.methods.solvers.planning import exp_below, first_hit_hazard
 from dpublish.methods.solvers.set_cover.mechanism import (
     CoverState,
     SetCover,
