@@ -283,7 +283,8 @@ FINE_EVEN, FINE_DATES = 400, 4096
 
 def fine_edges(column: Column, *, schema_name: str) -> tuple[float, ...] | tuple[int, ...]:
     """Edges of fine cells of a numeric column, from which bins can be made: numbers of up to three
-    significant digits stand alone, since rows heap there, and so does what is between two of them.
+    significant digits stand alone, since rows heap there, and so do both bounds, where what lies
+    beyond is put, and what is between two such numbers.
     Near 0 cells are narrower, as the numbers of incomes, times and sizes are. Dates are even runs
     of days, times of day and timestamps round parts of hours and days."""
     lower, upper = column.require_bounds(schema_name)
@@ -315,8 +316,9 @@ def _fine_reals(lower: float, upper: float) -> tuple[float, ...]:
     least = math.floor(math.log10(upper - lower)) - FINE_DECADES
     numbers, unit = _round_numbers(Fraction(lower), Fraction(upper), least)
     inner = [float(one * unit) if least > 0 else one / unit for one in numbers]
-    edges = {lower, upper, *inner, *(math.nextafter(one, math.inf) for one in (lower, *inner))}
-    return tuple(sorted(edge for edge in edges if lower <= edge <= upper))
+    alone = {lower, upper, *(one for one in inner if lower < one < upper)}
+    edges = alone | {math.nextafter(one, math.inf) for one in alone}
+    return tuple(sorted(edge for edge in edges if edge < math.inf))
 
 
 @lru_cache(maxsize=256)
@@ -326,8 +328,8 @@ def _fine_integers(first: int, last: int, heaps: bool) -> tuple[int, ...]:
         cells = min(span, FINE_DATES)
         return tuple(first + i * span // cells for i in range(cells + 1))
     inner, _ = _round_numbers(Fraction(first), Fraction(last), 0)
-    edges = {first, last + 1, *inner, *(one + 1 for one in (first, *inner))}
-    return tuple(sorted(edge for edge in edges if first <= edge <= last + 1))
+    alone = {first, last, *(one for one in inner if first < one < last)}
+    return tuple(sorted(alone | {one + 1 for one in alone}))
 
 
 _DECADES = {"integer": range(18), "real": range(-6, 16)}

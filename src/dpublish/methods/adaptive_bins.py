@@ -237,8 +237,8 @@ def _even(ends: Ints, mass: Floats, wanted: float) -> Ints:
     out, held = [0], 0.0
     for low, high, rows in zip(ends[:-1].tolist(), ends[1:].tolist(), mass.tolist(), strict=True):
         pieces = max(1, min(high - low, round(rows / wanted)))
-        if held > 0.0 and (pieces > 1 or rows >= wanted or held + rows > wanted):
-            out.append(low)
+        if pieces > 1 or rows >= wanted or held + rows > wanted:
+            out.append(low)  # what is empty before a full part is none of it
             held = 0.0
         if pieces > 1:
             out += [low + piece * (high - low) // pieces for piece in range(1, pieces)]

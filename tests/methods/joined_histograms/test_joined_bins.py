@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -17,9 +18,12 @@ from dpublish.audit.subject import subject
 from dpublish.declare.columns import Column
 from dpublish.declare.domain import Axis, fine_edges
 from dpublish.errors import PlanError
-from dpublish.methods.adaptive_bins import choose_bins, regrouping
+from dpublish.methods.adaptive_bins import adapted, choose_bins, regrouping
 from dpublish.methods.joined_histograms import mechanism as module
+from dpublish.noise.source import SeededNoise
+from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.cost import Cost
+from dpublish.releases.frames import drawn_values
 
 WIDE = "kind = 'real'\nlower = 0.0\nupper = 1000000.0\n"
 SHARES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
@@ -119,10 +123,11 @@ def test_a_plan_states_what_bins_cost_and_declared_ones_cost_nothing() -> None:
 @pytest.mark.parametrize(
     ("kind", "lower", "upper", "alone"),
     [
-        ("real", 0.0, 1e6, (0.0, 0.5, 40.0, 100_000.0)),
+        ("real", 0.0, 1e6, (0.0, 0.5, 40.0, 100_000.0, 1e6)),
         ("real", -20.0, 45.0, (-7.5, 0.0, 36.6)),
         ("real", 1000.0, 1001.0, (1000.25,)),
         ("integer", 0, 10**6, (0, 17, 999, 5000)),
+        ("integer", 0, 99_999, (0, 99_999)),
         ("integer", -5000, 90, (-4000, 0)),
     ],
 )
@@ -131,13 +136,36 @@ def test_fine_cells_cover_the_bounds_and_hold_round_numbers_alone(
 ) -> None:
     column = Column(name="x", kind=kind, lower=lower, upper=upper)
     axis = Axis(name="x", kind=kind, edges=fine_edges(column, schema_name="s"))
-    assert (axis.edges[0], axis.edges[-1]) == (lower, upper if kind == "real" else upper + 1)
+    # the bounds stand alone too: what lies beyond them is often put there
+    last = np.nextafter(upper, np.inf) if kind == "real" else upper + 1
+    assert (axis.edges[0], axis.edges[-2], axis.edges[-1]) == (lower, upper, last)
     assert all(low < high for low, high in pairwise(axis.edges))
     assert axis.base <= 1 << 15
     for value in alone:
         place = axis.edges.index(value)
         after = np.nextafter(value, np.inf) if kind == "real" else value + 1
         assert axis.edges[place + 1] == after
+
+
+def test_heaps_stand_alone_with_nothing_beside_them_and_at_the_bounds() -> None:
+    """Where all rows are at three values, two of them next to empty cells and one at the upper
+    bound, each value has a bin of its own, and nothing else is in it."""
+    column = Column(name="x", kind="real", lower=0.0, upper=1e6)
+    axis = Axis(name="x", kind="real", edges=fine_edges(column, schema_name="s"))
+    heaps = (40.0, 75.0, 1e6)
+    counts = np.zeros(axis.base, dtype=np.int64)
+    counts[[axis.edges.index(heap) for heap in heaps]] = 3_000
+    budget = BudgetSplit("laplace", Fraction(1), schema({"x": WIDE}).relation)
+    given = {"share": Fraction(1), "rows": 9_000, "bins": 32, "label": "bins"}
+    found = adapted(axis, choose_bins(SeededNoise(1), budget, counts, **given)).edges
+    for heap in heaps:
+        assert found[found.index(heap) + 1] == np.nextafter(heap, np.inf)
+    drawn = drawn_values(
+        replace(axis, edges=found),
+        np.array([found.index(heap) for heap in heaps]),
+        np.random.default_rng(1),
+    )
+    assert drawn.to_list() == list(heaps)
 
 
 def test_values_outside_the_bins_keep_their_codes() -> None:

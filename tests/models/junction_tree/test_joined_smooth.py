@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from dpublish.models.junction_tree.consistency import Floats, GroupSums, onto_simplex
-from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, fit_column, fit_model
+from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, fit_columns, fit_model
 from dpublish.models.junction_tree.model_error import MODEL_VERSION
-from dpublish.models.junction_tree.smooth import MAX_LEVELS, smooth_column
+from dpublish.models.junction_tree.smooth import MAX_LEVELS, Rough, smooth_columns
 
 LEVELS = 32
 EVEN = (1.0,) * LEVELS
@@ -27,6 +27,42 @@ def spike(rows: float = 4000.0) -> Floats:
     table = np.zeros((LEVELS, 2))
     table[0], table[20] = 0.9 * rows * np.array([0.7, 0.3]), 0.1 * rows * np.array([0.7, 0.3])
     return table
+
+
+def fit_column(
+    column: MeasuredColumn, more: list[GroupSums], labels: Floats
+) -> tuple[Floats, float]:
+    return fit_columns({0: (column, more)}, labels)[0]
+
+
+def test_columns_side_by_side_are_as_each_alone() -> None:
+    """But for rounding, whatever else is fitted with them: of other lengths, other widths, other
+    noise, with sums of tables, and beyond what can be fitted."""
+    generator = np.random.default_rng(5)
+    labels = hill().sum(axis=0)
+    sums = GroupSums(np.arange(LEVELS) // 8, hill().reshape(4, 8, 2).sum(axis=1) + 9.0, 400.0)
+    columns: dict[int, tuple[MeasuredColumn, list[GroupSums]]] = {
+        place: (
+            MeasuredColumn(
+                truth[:levels] + generator.normal(0, deviation, (levels, 2)), deviation**2, widths
+            ),
+            more,
+        )
+        for place, (truth, levels, deviation, widths, more) in enumerate(
+            [
+                (hill(), LEVELS, 30.0, EVEN, []),
+                (spike(), LEVELS, 5.0, EVEN, [sums]),
+                (hill(), LEVELS, 200.0, tuple(1.0 + np.arange(LEVELS)), []),
+                (hill(), 20, 30.0, EVEN[:20], []),
+                (hill(1e15), LEVELS, 30.0, EVEN, []),
+                (spike(), LEVELS, 60.0, (), []),
+            ]
+        )
+    }
+    for place, (table, left) in fit_columns(columns, labels).items():
+        alone, alone_left = fit_column(*columns[place], labels)
+        np.testing.assert_allclose(table, alone, rtol=1e-8, atol=1e-8)
+        assert left == pytest.approx(alone_left, rel=1e-6)
 
 
 def errors(truth: Floats, deviation: float, seeds: range) -> tuple[float, float]:
@@ -125,8 +161,8 @@ def test_whatever_a_file_holds_gives_counts(
 
 
 def test_numbers_beyond_the_fit_are_declined() -> None:
-    assert smooth_column(np.full((8, 1), 1e20), 1.0, [], np.array([1e20]), EVEN[:8]) is None
-    assert smooth_column(np.zeros((8, 1)), 1.0, [], np.array([0.0]), EVEN[:8]) is None
+    for counts, rows in ((np.full((8, 1), 1e20), 1e20), (np.zeros((8, 1)), 0.0)):
+        assert smooth_columns([Rough(counts, 1.0, [], EVEN[:8])], np.array([rows])) == [None]
 
 
 def test_a_change_of_the_fit_raises_its_version() -> None:

@@ -59,10 +59,9 @@ from dpublish.methods.joined_histograms.workload import (
     pair_weights,
     table_weights,
 )
-from dpublish.models.junction_tree.consistency import Ints
-from dpublish.models.junction_tree.fit import fit_column, fit_labels, grow_model
+from dpublish.models.junction_tree.consistency import GroupSums, Ints
+from dpublish.models.junction_tree.fit import MeasuredColumn, fit_columns, fit_labels, grow_model
 from dpublish.models.junction_tree.grouping import group_limits
-from dpublish.models.junction_tree.known_sums import of_column
 from dpublish.models.junction_tree.measured import MAX_ROUNDS
 from dpublish.models.junction_tree.model import JunctionModel
 from dpublish.models.junction_tree.model_error import MODEL_VERSION, UNIT
@@ -252,10 +251,10 @@ def publish_columns(job: Job, columns: MeasuredColumns) -> Published:
     measured = {column: one for column, one in enumerate(columns.published(job)) if one is not None}
     known = job.known
     totals = fit_labels(list(measured.values()), [], job.settings.public_rows, known)
-    fitted = {
-        column: fit_column(one, [], totals, known=of_column(known, column))
-        for column, one in measured.items()
+    alone: dict[int, tuple[MeasuredColumn, list[GroupSums]]] = {
+        column: (one, []) for column, one in measured.items()
     }
+    fitted = fit_columns(alone, totals, known=known)
     return Published(
         labels=totals,
         singles={column: table for column, (table, _) in fitted.items()},

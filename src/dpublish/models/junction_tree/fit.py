@@ -35,7 +35,7 @@ from dpublish.models.junction_tree.known_sums import (
 from dpublish.models.junction_tree.model import Fitted, JunctionModel, TableTooLarge
 from dpublish.models.junction_tree.model_error import MODEL_VERSION
 from dpublish.models.junction_tree.shrink import shrink, split_labels
-from dpublish.models.junction_tree.smooth import MAX_LEVELS, smooth_column
+from dpublish.models.junction_tree.smooth import MAX_LEVELS, Rough, smooth_columns
 from dpublish.models.junction_tree.structural_zeros import Zeros, first_states, without_impossible
 from dpublish.models.one_thread import on_one_thread
 
@@ -99,22 +99,20 @@ def fit_model(
     chosen.
     """
     labels = fit_labels([column for column in columns if column is not None], tables, total, known)
+    fitted = fit_columns(
+        {
+            index: (column, [one.sums_for(index) for one in tables if index in one.columns])
+            for index, column in enumerate(columns)
+            if column is not None
+        },
+        labels,
+        version=version,
+        known=known,
+    )
     singles = [
         np.diag(labels)
         if column is None
-        else _possible_column(
-            fit_column(
-                column,
-                [table.sums_for(index) for table in tables if index in table.columns],
-                labels,
-                version=version,
-                known=of_column(known, index),
-            )[0],
-            index,
-            labels,
-            zeros,
-            of_column(known, index),
-        )
+        else _possible_column(fitted[index][0], index, labels, zeros, of_column(known, index))
         for index, column in enumerate(columns)
     ]
     joined = [index for index, column in enumerate(columns) if column is not None]
@@ -297,36 +295,43 @@ def label_estimate(
     return value / precision, 1 / precision
 
 
-def fit_column(
-    column: MeasuredColumn,
-    more: Sequence[GroupSums],
+def fit_columns(
+    columns: Mapping[int, tuple[MeasuredColumn, Sequence[GroupSums]]],
     labels: Floats,
     *,
     version: int = MODEL_VERSION,
     known: Sequence[KnownSum] = (),
-) -> tuple[Floats, float]:
-    """Non-negative counts of a column by label that add up to the rows of each label, and the share
-    of the noise left. `known` are the column's public totals."""
-    best = with_sums(column, more)
-    more = [one for one in more if one.sums.shape[1] == len(labels)]
-    if known:
-        moved = Corrections.of(known, column.variance, more).moved(best)
-        table, left = _fit_column(column, more, labels, moved, version)
-        return rake(table, labels, known, least=1e-9), left
-    return _fit_column(column, more, labels, best, version)
+) -> dict[int, tuple[Floats, float]]:
+    """Of every column, with what tables say of its sums: non-negative counts by label that add up
+    to the rows of each label, and the share of the noise left. `known` are public totals."""
+    rough = {}
+    for index, (column, more) in columns.items():
+        best, totals = with_sums(column, more), of_column(known, index)
+        more = [one for one in more if one.sums.shape[1] == len(labels)]
+        if totals:
+            best = Corrections.of(totals, column.variance, more).moved(best)
+        rough[index] = Rough(best, column.variance, more, column.widths)
+    curves = {
+        index: one
+        for index, one in rough.items()
+        if len(one.ordered) > 2 and len(one.best) <= MAX_LEVELS
+    }
+    smooth = dict(zip(curves, smooth_columns(list(curves.values()), labels), strict=True))
+    out = {}
+    for index, one in rough.items():
+        table, left = smooth.get(index) or _fit_levels(columns[index][0], one, labels, version)
+        totals = of_column(known, index)
+        out[index] = (rake(table, labels, totals, least=1e-9) if totals else table, left)
+    return out
 
 
-def _fit_column(
-    column: MeasuredColumn, more: Sequence[GroupSums], labels: Floats, best: Floats, version: int
+def _fit_levels(
+    column: MeasuredColumn, one: Rough, labels: Floats, version: int
 ) -> tuple[Floats, float]:
-    """From the least-squares estimate of a column's table."""
-    if np.count_nonzero(column.widths) > 2 and len(best) <= MAX_LEVELS:
-        smoothed = smooth_column(best, column.variance, more, labels, column.widths)
-        if smoothed is not None:
-            return smoothed
+    """Levels without neighbours."""
     if version < 6:
-        return onto_simplex(best, labels), 1.0
-    return split_labels(best, level_variances(column, more), labels), 1.0
+        return onto_simplex(one.best, labels), 1.0
+    return split_labels(one.best, level_variances(column, one.more), labels), 1.0
 
 
 def with_sums(column: MeasuredColumn, more: Sequence[GroupSums]) -> Floats:

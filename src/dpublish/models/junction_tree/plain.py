@@ -184,9 +184,9 @@ def departures(
 
 def smooth_counts(
     noisy: Floats, precision: Floats, base: Floats, priors: Floats, volumes: Floats
-) -> tuple[Floats, float]:
-    """The average of the fits, each weighted by how likely it makes the noisy counts (its
-    evidence).
+) -> tuple[Floats, Floats]:
+    """Of every row of `noisy`, with its own precision and base, the average of the fits, each
+    weighted by how likely it makes the noisy counts (its evidence).
 
     The fit for a prior Q is base * exp(f), f least in
 
@@ -194,47 +194,70 @@ def smooth_counts(
 
     found by Gauss and Newton's steps, each halved until it goes down. Priors go from stiff to
     loose, and each fit begins where the one before ended; `volumes` are the logarithms of their
-    determinants. The evidence is Laplace's approximation around the fit. The second number is how
-    many counts the fit could follow freely (its degrees of freedom): of the noise, about that share
-    of all levels is left.
+    determinants. The evidence is Laplace's approximation around the fit. The second numbers are how
+    many counts the fits could follow freely (their degrees of freedom): of the noise, about that
+    share of all levels is left. Rows do not know of one another: they are fitted side by side,
+    since most of the time of such small fits would be spent between steps.
     """
-    fits, levels = len(priors), len(noisy)
-    curve = np.zeros(levels)
-    found, evidence = np.zeros((fits, levels)), np.zeros(fits)
-    for place in range(fits):
-        prior = priors[place]
-        counts = base * np.exp(curve)
-        away, pull = counts - noisy, prior @ curve
-        least = 0.5 * (away @ (precision @ away)) + 0.5 * (curve @ pull)
-        for _ in range(STEPS):
-            slope = counts * (precision @ away) + pull
-            bend = prior + precision * counts * counts.reshape(-1, 1)
-            step = np.linalg.solve(bend, -slope)
-            step *= min(1.0, LONGEST / max(1e-300, np.abs(step).max()))
-            length, gain = 1.0, 0.0
-            while length > SMALL_STEP:
-                tried = curve + length * step
-                counts = base * np.exp(tried)
-                away, pull = counts - noisy, prior @ tried
-                now = 0.5 * (away @ (precision @ away)) + 0.5 * (tried @ pull)
-                gain = least - now
-                if gain > 0.0:
-                    break
-                length /= 2.0
-            if not gain > 0.0:
-                break
-            curve, least = tried, now
-            if gain < SMALL_STEP:
-                break
-        counts = base * np.exp(curve)
-        bend = prior + precision * counts * counts.reshape(-1, 1)
-        found[place] = counts
+    rows, levels = noisy.shape
+    curves = np.zeros((rows, levels))
+    found, evidence = np.zeros((len(priors), rows, levels)), np.zeros((len(priors), rows))
+    for place, prior in enumerate(priors):
+        least = _descend(curves, prior, noisy, precision, base)
+        found[place] = base * np.exp(curves)
+        bend = prior + _weighted(precision, found[place])
         evidence[place] = -least + 0.5 * (volumes[place] - np.linalg.slogdet(bend)[1])
-    weights = np.exp(evidence - evidence.max())
-    weights /= weights.sum()
-    freedom = 0.0
-    for place in range(fits):
-        if weights[place] > NOTHING:
-            bend = priors[place] + precision * found[place] * found[place].reshape(-1, 1)
-            freedom += weights[place] * (levels - np.trace(np.linalg.solve(bend, priors[place])))
-    return weights @ found, freedom
+    weights = np.exp(evidence - evidence.max(axis=0))
+    weights /= weights.sum(axis=0)
+    freedom = np.zeros(rows)
+    for place, prior in enumerate(priors):
+        some = np.flatnonzero(weights[place] > NOTHING)
+        if some.size:
+            bend = prior + _weighted(precision[some], found[place, some])
+            held = np.trace(np.linalg.solve(bend, prior), axis1=1, axis2=2)
+            freedom[some] += weights[place, some] * (levels - held)
+    return (weights[:, :, None] * found).sum(axis=0), freedom
+
+
+def _descend(
+    curves: Floats, prior: Floats, noisy: Floats, precision: Floats, base: Floats
+) -> Floats:
+    """Moves every curve to where its fit for one prior is least, and says how much that is."""
+
+    def at(tried: Floats, some: NDArray[np.intp]) -> tuple[Floats, Floats, Floats]:
+        """Counts, the slope of the curve there, and how good it is."""
+        counts = base[some] * np.exp(tried)
+        away, pull = counts - noisy[some], tried @ prior
+        pressed = (precision[some] @ away[:, :, None])[:, :, 0]
+        value = 0.5 * (away * pressed).sum(axis=1) + 0.5 * (tried * pull).sum(axis=1)
+        return counts, counts * pressed + pull, value
+
+    left = np.arange(len(curves))
+    counts, slope, least = at(curves, left)
+    for _ in range(STEPS):
+        bend = prior + _weighted(precision[left], counts[left])
+        step = np.linalg.solve(bend, -slope[left][:, :, None])[:, :, 0]
+        largest = np.maximum(1e-300, np.abs(step).max(axis=1))
+        step *= np.minimum(1.0, LONGEST / largest)[:, None]
+        length, gains, trying = 1.0, np.zeros(len(left)), np.arange(len(left))
+        while trying.size and length > SMALL_STEP:
+            some = left[trying]
+            tried = curves[some] + length * step[trying]
+            there = at(tried, some)
+            gain = least[some] - there[2]
+            better = gain > 0.0
+            good = some[better]
+            curves[good], gains[trying[better]] = tried[better], gain[better]
+            counts[good], slope[good], least[good] = (one[better] for one in there)
+            trying, length = trying[~better], length / 2.0
+        left = left[gains >= SMALL_STEP]
+        if not left.size:
+            break
+    return least
+
+
+def _weighted(precision: Floats, counts: Floats) -> Floats:
+    """The precision of counts as one of their logarithms."""
+    out: Floats = precision * counts[:, None, :]
+    out *= counts[:, :, None]
+    return out

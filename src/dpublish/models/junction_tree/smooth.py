@@ -12,6 +12,7 @@ intervals are made from the unbiased counts instead.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -34,31 +35,45 @@ _LARGEST, _PRECISE = 1e13, 1e-6
 """Beyond these the matrices of the fit could not be told from singular ones."""
 
 
-def smooth_column(
-    best: Floats,
-    variance: float,
-    more: Sequence[GroupSums],
-    labels: Floats,
-    widths: tuple[float, ...],
-) -> tuple[Floats, float] | None:
-    """Counts by label (levels x labels) from their least-squares estimates; the first levels follow
-    each other, and `widths` holds how wide these are.
+@dataclass(frozen=True)
+class Rough:
+    """A column before it is smoothed: the least-squares estimates of its counts by label (levels x
+    labels); what these are made of, as in `least_squares`; and how wide the first levels are, which
+    follow each other."""
 
-    `variance` and `more` say what the estimates are made of, as in `least_squares`. The second
-    number is the share of the noise's variance that is left. None where the numbers are beyond what
-    the fit can do, as a file may hold.
-    """
-    if (
-        not 1.0 <= float(labels.sum()) <= _LARGEST
-        or np.abs(best).max() > _LARGEST
-        or not _PRECISE <= variance <= _LARGEST**2
-    ):
-        return None
-    try:
-        table, left = _smoothed(best, variance, more, labels, widths)
-    except np.linalg.LinAlgError:
-        return None
-    return (table, left) if np.isfinite(table).all() else None
+    best: Floats
+    variance: float
+    more: Sequence[GroupSums]
+    widths: tuple[float, ...]
+
+    @property
+    def ordered(self) -> tuple[int, ...]:
+        return tuple(np.flatnonzero(self.widths).tolist())
+
+
+def smooth_columns(columns: Sequence[Rough], labels: Floats) -> list[tuple[Floats, float] | None]:
+    """Counts by label of every column, and the share of the noise's variance that is left. None
+    where the numbers are beyond what the fit can do, as a file may hold."""
+    out: list[tuple[Floats, float] | None] = [None] * len(columns)
+    alike: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+    for place, one in enumerate(columns):
+        if (
+            1.0 <= float(labels.sum()) <= _LARGEST
+            and np.abs(one.best).max() <= _LARGEST
+            and _PRECISE <= one.variance <= _LARGEST**2
+        ):
+            alike.setdefault((len(one.best), one.ordered), []).append(place)
+    for places in alike.values():
+        try:
+            fitted = _smoothed([columns[place] for place in places], labels)
+        except np.linalg.LinAlgError:
+            if len(places) > 1:  # one of them: the others are fitted all the same
+                for place in places:
+                    out[place] = smooth_columns([columns[place]], labels)[0]
+            continue
+        for place, (table, left) in zip(places, fitted, strict=True):
+            out[place] = (table, left) if np.isfinite(table).all() else None
+    return out
 
 
 @lru_cache(maxsize=64)
@@ -77,42 +92,58 @@ def _priors(levels: int, ordered: tuple[int, ...]) -> tuple[Floats, Floats]:
     return priors, np.linalg.slogdet(priors)[1]
 
 
-def _smoothed(
-    best: Floats,
-    variance: float,
-    more: Sequence[GroupSums],
-    labels: Floats,
-    widths: tuple[float, ...],
-) -> tuple[Floats, float]:
-    smooth_counts = loops(best.size, reader=is_reading()).smooth_counts
-    levels, total = best.shape[0], float(labels.sum())
-    priors, volumes = _priors(levels, tuple(np.flatnonzero(widths).tolist()))
-    measured = np.eye(levels) / variance
-    for one in more:
-        measured += (one.group_of[:, None] == one.group_of[None, :]) / one.variance
-    precision = measured + 1.0 / variance
+def _smoothed(columns: Sequence[Rough], labels: Floats) -> list[tuple[Floats, float]]:
+    """Columns of as many levels, of which the same follow each other."""
+    smooth_counts = loops(columns[0].best.size, reader=is_reading()).smooth_counts
+    levels, total, many = len(columns[0].best), float(labels.sum()), len(columns)
+    priors, volumes = _priors(levels, columns[0].ordered)
+    variance = np.array([one.variance for one in columns])[:, None]
+    measured = np.stack([_measured(one) for one in columns])
+    precision = measured + 1.0 / variance[:, :, None]
 
-    def fit(noisy: Floats, count: float, base: Floats, summed: int) -> tuple[Floats, float]:
-        """Shares, and the freedom of the fit; `noisy` is the sum over so many labels."""
+    def fit(noisy: Floats, count: Floats, base: Floats, summed: int) -> tuple[Floats, Floats]:
+        """Shares, and the freedom of the fits; `noisy` are sums over so many labels, one row after
+        the other for each column."""
+        times = len(noisy) // many
         # the total is known better than any one count: it speaks as one more of them
-        balanced = np.linalg.solve(precision, measured @ noisy + count / variance).astype(
-            np.float64
+        given = np.tile(measured, (times, 1, 1)) @ noisy[:, :, None]
+        given += (count[:, None] / np.tile(variance, (times, 1)))[:, :, None]
+        precise = np.tile(precision, (times, 1, 1))
+        balanced = np.linalg.solve(precise, given)[:, :, 0]
+        fitted, freedom = smooth_counts(
+            balanced, precise / summed, base * count[:, None], priors, volumes
         )
-        fitted, freedom = smooth_counts(balanced, precision / summed, base * count, priors, volumes)
-        return fitted / fitted.sum(), float(freedom)
+        return fitted / fitted.sum(axis=1, keepdims=True), freedom
 
-    out = np.zeros_like(best)
-    shares, freedom = fit(best.sum(axis=1), total, _flat(levels, widths), len(labels))
+    flat = np.stack([_flat(levels, one.widths) for one in columns])
+    best = np.stack([one.best for one in columns])
+    shares, freedom = fit(best.sum(axis=2), np.full(many, total), flat, len(labels))
     if len(labels) == 1:
-        return shares[:, None] * total, _share(freedom / levels)
-    shares = np.maximum(shares, _LEAST_SHARE)
-    for label, count in enumerate(labels):
-        if count > 0.0:
-            fitted, more_freedom = fit(best[:, label], float(count), shares, 1)
-            out[:, label] = count * fitted
-            freedom += more_freedom
+        return [
+            (one[:, None] * total, _share(free / levels))
+            for one, free in zip(shares, freedom.tolist(), strict=True)
+        ]
+    out = np.zeros_like(best)
+    some = np.flatnonzero(labels > 0.0)
+    counts = np.repeat(labels[some], many)
+    bases = np.tile(np.maximum(shares, _LEAST_SHARE), (len(some), 1))
+    fitted, more_freedom = fit(np.concatenate([best[:, :, one] for one in some]), counts, bases, 1)
+    for place, label in enumerate(some):
+        out[:, :, label] = labels[label] * fitted[place * many : (place + 1) * many]
+    freedom = freedom + more_freedom.reshape(len(some), many).sum(axis=0)
     # a fit of the whole and one of each label: together they follow no more than there is to follow
-    return out, _share(freedom / best.size)
+    return [
+        (table, _share(free / table.size))
+        for table, free in zip(out, freedom.tolist(), strict=True)
+    ]
+
+
+def _measured(column: Rough) -> Floats:
+    """The precision of a column's counts."""
+    out = np.eye(len(column.best)) / column.variance
+    for one in column.more:
+        out += (one.group_of[:, None] == one.group_of[None, :]) / one.variance
+    return out
 
 
 def _flat(levels: int, widths: tuple[float, ...]) -> Floats:
