@@ -338,20 +338,28 @@ def test_two_columns_with_an_order_have_a_map_and_its_table(watched: Any, tmp_pa
     assert not seen.problems
 
 
-def test_weighted_rows_have_cross_tables_of_their_own_estimates(
-    watched: Any, tmp_path: Path
-) -> None:
+def test_weighted_rows_have_what_their_sql_says(watched: Any, tmp_path: Path) -> None:
+    """Columns, ranges of those with an order, and pairs."""
     weighted = every_kind()["weighted"]
     found = lookups(weighted)
     axes = {axis.name: axis for axis in weighted.features.axes}
     assert len(found.crossed) == len(axes) * (len(axes) - 1) // 2
+    assert set(found.ranges) == {"income", "height"}
+
+    def said(where: str) -> tuple[int | None, ...]:
+        one = weighted.sql(f"select count(*) as n from release where {where}").row(0, named=True)
+        return tuple(whole(one[name]) for name in ("n", "n_low", "n_high"))
+
+    for single in found.singles:
+        cells = zip(single.value, single.low, single.high, strict=True)
+        assert [*cells] == [said(where) for where in single.where]
+    for one in found.ranges.values():
+        assert len(one["where"]) == len(one["from"]) * (len(one["from"]) + 1) // 2
+        for at in (0, 3, len(one["where"]) - 1):
+            assert tuple(one[key][at] for key in "vlh") == said(one["where"][at])
     table = next(one for one in found.crossed if one.columns == ("a", "b"))
-    cells = iter(zip(table.value, table.low, table.high, strict=True))
-    for first in table.labels[0]:
-        for second in table.labels[1]:
-            one = weighted.estimate(f"a = '{first}' and b = '{second}'")
-            ends = (one.value, one.low, one.high)
-            assert next(cells) == tuple(whole(weighted.private_rows * end) for end in ends)
+    crossed = [f"a = '{first}' and b = '{other}'" for first in "xy" for other in ("no", "yes")]
+    assert [*zip(table.value, table.low, table.high, strict=True)] == [*map(said, crossed)]
     view = opened(watched, weighted.page(tmp_path / "weights.html"), "#column=a&by=b").page
     assert view.locator("#table tbody tr").count() == len(table.labels[0])
     assert written(table.value[0]) in view.text_content("#table")

@@ -369,6 +369,15 @@ def test_query_takes_means_and_shares_and_one_bad_condition_does_not_abort_the_o
     assert [one["measure"] for one in found["estimates"]] == ["mean", "quantile"]
     assert all(one["low"] <= one["value"] <= one["high"] for one in found["estimates"])
     assert all(one["note"] for one in found["estimates"])
+    compared = [
+        "ratio(city = 'Bern', city in ('Bern', 'Bern'))",
+        "difference(age, city = 'Bern', true)",
+    ]
+    found = dpublish("query", "shop.dpr", *compared, "--json").document["estimates"]
+    assert [one["measure"] for one in found] == ["ratio", "difference"]
+    assert all(one["low"] <= one["value"] <= one["high"] for one in found)
+    assert "as in ratio(" in dpublish("query", "shop.dpr", "ratio(city = 'Bern')").err
+    assert "both conditions" in dpublish("query", "shop.dpr", *compared, "--where", "age < 60").err
     mixed = dpublish("query", "shop.dpr", "city = 'Bern'", "nothing = 3")
     assert mixed.code == 2
     assert "city = 'Bern'" in mixed.out

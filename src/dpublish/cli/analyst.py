@@ -102,7 +102,8 @@ def query(
         typer.Argument(
             metavar="[PREDICATE]...",
             help="A condition, for example \"age >= 40 and sex = 'F'\"; or mean(income), sum(...), "
-            "share(condition), median(...), quantile(income, 0.9).",
+            "share(condition), median(...), quantile(income, 0.9), ratio(sex = 'F', sex = 'M'), "
+            "difference(income, sex = 'M', sex = 'F').",
         ),
     ] = None,
     by: Annotated[

@@ -36,7 +36,9 @@ from dpublish.query.sql_groups import (
     Grouped,
     named_column,
     require_shallow,
+    share_of,
     split,
+    with_quantiles,
 )
 from dpublish.releases.frames import free_name, other_names
 
@@ -109,6 +111,8 @@ def run_asked(
                 "group by income."
             )
         require_shallow(tree)
+        tree.set("expressions", [_as_written(item) for item in tree.expressions])
+        tree = with_quantiles(tree)
         rewriter = _Rewriter(weight, {"release": table}, ask)
         base = _Shape(columns, True, orders, others, release=True)
         shape = rewriter.select(tree, {"release": base}, depth=0, outermost=True)
@@ -124,6 +128,7 @@ def _ran(text: str, rewriter: _Rewriter, shape: _Shape) -> Ran:
     result = rewriter.run(text).with_columns(
         pl.col(pl.Decimal).cast(pl.Float64), pl.col(pl.Enum).cast(pl.String)
     )
+    result = result.fill_nan(None)  # nothing by nothing is no number
     if weight in result.columns:
         result = result.rename({weight: free_name("weight", shape.columns)})
     if shown_lines is None:
@@ -137,6 +142,23 @@ def _ran(text: str, rewriter: _Rewriter, shape: _Shape) -> Ran:
 
     lines = rewriter.tables[name]
     return Ran(result.drop(asked.line, strict=False), shape.derived, asked, lines, places, again)
+
+
+_NO_NUMBER = exp.Max(this=exp.Cast(this=exp.Null(), to=exp.DataType.build("double")))
+"""A quantile of weighted rows: the release says it, or nothing does."""
+
+
+def _as_written(item: Tree) -> Tree:
+    """A result under the name that the query spells, though it is spelt in another way later."""
+    if isinstance(item, exp.Alias | exp.Column | exp.Star):
+        return item
+
+    def plainly(node: Tree) -> Tree:
+        # the dialect has a longer word for it
+        median = isinstance(node, exp.Median)
+        return exp.func("median", node.this, dialect="") if median else node
+
+    return exp.alias_(item, output_name(item.transform(plainly)), quoted=True)
 
 
 class _Rewriter:
@@ -216,6 +238,8 @@ class _Rewriter:
         )
         for part in self._parts(tree):
             _missing_only(part, source)
+        if grouped and not source.release and any(one.find(exp.Quantile) for one in parts):
+            raise QueryError("Ask for a median or a quantile straight from release.")
         if source.weighted and grouped:
             self._weigh(tree)
         if distinct and tree.args["distinct"].args.get("on"):
@@ -326,6 +350,8 @@ class _Rewriter:
                     raise QueryError(f"'{shown(node)}' has an aggregate inside an aggregate.")
                 if node.args.get("expressions"):
                     raise QueryError(f"'{shown(node)}' must have one argument.")
+                if isinstance(node, exp.Quantile):
+                    share_of(node)
             if (
                 isinstance(node, exp.Like | exp.ILike)
                 and len(str(node.expression.this)) > PATTERN_LIMIT
@@ -408,6 +434,7 @@ class _Rewriter:
             exp.Count: self._count,
             exp.Sum: lambda node: exp.Sum(this=self._times(node.this)),
             exp.Avg: self._mean,
+            exp.Quantile: lambda node: _NO_NUMBER.copy(),
         }
         for part in self._parts(tree):
             for node in list(part.find_all(*rules)):

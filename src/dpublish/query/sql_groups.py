@@ -17,7 +17,8 @@ from dpublish.errors import QueryError
 from dpublish.query.constants import Tree, bare, shown
 from dpublish.releases.frames import free_name
 
-AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
+AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Quantile)
+_PERCENTILES = (exp.PercentileCont, exp.PercentileDisc)
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,40 @@ class Grouped:
     """The column that numbers the lines."""
     inner: Tree
     """The SELECT that makes the lines."""
+
+
+def with_quantiles(tree: Tree) -> Tree:
+    """The same query with all spellings of medians and quantiles written as quantile(x, share)."""
+
+    def written(node: Tree) -> Tree:
+        if isinstance(node, exp.Median):
+            return _quantile(node.this, exp.Literal.number(0.5))
+        if isinstance(node, exp.WithinGroup) and isinstance(node.this, _PERCENTILES):
+            ordered = node.expression.expressions if isinstance(node.expression, exp.Order) else []
+            if len(ordered) != 1 or ordered[0].args.get("desc"):
+                raise QueryError(
+                    "Write a quantile as quantile(age, 0.9), or as percentile_cont(0.9) within "
+                    "group (order by age)."
+                )
+            return _quantile(ordered[0].this, node.this.this)
+        return node
+
+    return tree.transform(written)
+
+
+def _quantile(of: Tree, share: Tree) -> Tree:
+    return exp.Quantile(this=of.copy(), quantile=share.copy())
+
+
+def share_of(node: Tree) -> float:
+    """Which quantile is asked for."""
+    share = node.args.get("quantile")
+    if not isinstance(share, exp.Literal) or share.is_string or not 0 < float(share.this) < 1:
+        raise QueryError(
+            f"'{shown(node)}': write a quantile with a share between 0 and 1, as in quantile(age, "
+            "0.9)."
+        )
+    return float(share.this)
 
 
 def named_column(name: str) -> Tree:

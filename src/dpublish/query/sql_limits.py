@@ -26,7 +26,7 @@ from dpublish.query.constants import Tree, bare, shown
 from dpublish.query.expressions import expression_chosen, expression_keys
 from dpublish.query.predicate import Constant, Leaf, Node, parse_predicate
 from dpublish.query.sql import Ran, run_asked
-from dpublish.query.sql_groups import AGGREGATES, Grouped, spelled
+from dpublish.query.sql_groups import AGGREGATES, Grouped, share_of, spelled
 from dpublish.releases.frames import column_values, free_name, other_names
 
 MAX_LINES = 2_000
@@ -43,6 +43,7 @@ _APART = (
     "limits"
 )
 _WEIGHTS = "The number adds up the weights of the release"
+_NOBODY = "no value: there may be no such rows"
 _MANY = f"no limits: there are more than {MAX_LINES:,} lines. Add a LIMIT"
 _DISTINCT = "no limits: lines that look the same are shown once. Leave out DISTINCT"
 Where = Node | Chosen
@@ -64,6 +65,8 @@ class Says(Protocol):
         ...
 
     def aggregate(self, kind: str, tree: Tree, rows: Any, level: float) -> Estimate: ...
+
+    def quantile(self, tree: Tree, share: float, rows: Any, level: float) -> Estimate: ...
 
 
 def answer_sql(
@@ -129,8 +132,12 @@ class _Answers:
         if isinstance(tree, exp.Count):
             counted = rows if counts_rows(tree) else self.says.known(tree.this, rows)
             return self.says.count(counted, level)
-        if isinstance(bare(tree.this), exp.Literal) and not bare(tree.this).is_string:
-            return self._of_constant(tree, float(bare(tree.this).this), rows, level)
+        number = bare(tree.this)
+        constant = isinstance(number, exp.Literal) and not number.is_string
+        if constant and not isinstance(tree, exp.Quantile):
+            return self._of_constant(tree, float(number.this), rows, level)
+        if isinstance(tree, exp.Quantile):
+            return self.says.quantile(tree.this, share_of(tree), rows, level)
         kind = "sum" if isinstance(tree, exp.Sum) else "mean"
         return self.says.aggregate(kind, tree.this, rows, level)
 
@@ -166,7 +173,10 @@ class _Answers:
             tree = ran.asked.items[name]
             found = [self._limits(tree, place) for place in self._places(ran)]
             low, high = [one[0] for one in found], [one[1] for one in found]
-            notes = [one[2] for one in found]
+            notes = [
+                one[2] if value is not None or one[2] else _NOBODY
+                for value, one in zip(values.to_list(), found, strict=True)
+            ]
             columns.append(_within(values, low, high))
             columns.append(pl.Series(free_name(f"{name}_low", taken), low, dtype=pl.Float64))
             columns.append(pl.Series(free_name(f"{name}_high", taken), high, dtype=pl.Float64))
@@ -196,7 +206,10 @@ class _Answers:
         try:
             low, high = _range(tree, of)
         except QueryError as error:
-            return None, None, f"no limits: {str(error).rstrip('.')}. {_WEIGHTS}"
+            told = str(error).rstrip(".")
+            if any(isinstance(part, exp.Quantile) for part in parts):
+                return None, None, f"no answer: {told}"
+            return None, None, f"no limits: {told}. {_WEIGHTS}"
         return low, high, "; ".join(notes)
 
 
@@ -281,6 +294,8 @@ class Counted(Protocol):
 
     def aggregate_of(self, kind: str, tree: Tree, where: Where, level: float) -> Estimate: ...
 
+    def quantile_of(self, tree: Tree, share: float, where: Where, level: float) -> Estimate: ...
+
 
 @dataclass(frozen=True)
 class _Group:
@@ -321,6 +336,9 @@ class CellsSay:
 
     def aggregate(self, kind: str, tree: Tree, rows: Where, level: float) -> Estimate:
         return self.release.aggregate_of(kind, tree, rows, level)
+
+    def quantile(self, tree: Tree, share: float, rows: Where, level: float) -> Estimate:
+        return self.release.quantile_of(tree, share, rows, level)
 
 
 def _group(item: Tree, flags: Mapping[str, str], domain: Domain) -> _Group:
@@ -363,7 +381,12 @@ def _rows(
             codes[group.place] = codes.get(group.place, some) & some
         else:
             one = group.keys[value]
-            found = one if found is None else _both(found, one, domain)
+            if len(one.places) == 1 and np.array_equal(one.inside, one.touched):
+                # whole values of one column: a condition, which has an answer beside any other
+                some = set(np.flatnonzero(one.inside).tolist())
+                codes[one.places[0]] = codes.get(one.places[0], some) & some
+            else:
+                found = one if found is None else _both(found, one, domain)
     parts: list[Node] = [
         _test(place, domain.axes[place], sorted(some)) for place, some in codes.items()
     ]

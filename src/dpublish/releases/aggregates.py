@@ -187,21 +187,11 @@ class AggregatesRelease(Release):
     ) -> Estimate:
         """The value of a numeric column that this share of the rows that meet `where` is not
         above."""
-        alpha = 1 - check_level(level)
         if of not in self.domain.names or not self.domain.axis(of).numeric:
             raise QueryError(f"A quantile is that of a column of numbers, and '{of}' is none.")
-        asked, node = self._asked_column(of), self._where(where)
-        assert asked.place is not None
         if isinstance(share, bool) or not 0 < share < 1:
             raise QueryError(f"share must lie between 0 and 1, not {share!r}. The median is 0.5.")
-        table = self._table(asked, node)
-        if isinstance(table, Table) and table.sums is not None:
-            found = quantile(table, asked.place, self.domain, share, alpha)
-            note = self._note(asked, node, found, table)
-        else:
-            found = quantile_from_counts(self, self.domain, node, asked.place, share, alpha)
-            note = self._apart(asked, node)
-        return found.estimate(level, "quantile", note)
+        return self._quantile(self._asked_column(of), share, self._where(where), level)
 
     def difference(self, of: str, first: str, second: str, *, level: float = 0.95) -> Estimate:
         """The mean of a number (of a condition: its share) among the rows that meet `first`, less
@@ -242,6 +232,30 @@ class AggregatesRelease(Release):
         """A mean or a sum of an expression of SQL."""
         return self.aggregate(kind, self._asked_tree(tree), where, level)
 
+    def quantile_of(self, tree: Tree, share: float, where: Where, level: float) -> Estimate:
+        """A quantile of a column that SQL names."""
+        names = {name.lower(): name for name in self.domain.names}
+        name = names.get(bare(tree).name.lower()) if isinstance(bare(tree), exp.Column) else None
+        if name is None or self.domain.axis(name).kind not in ("integer", "real"):
+            raise QueryError(f"a quantile is that of a column of numbers, not of '{shown(tree)}'")
+        return self._quantile(self._asked_column(name), share, where, level)
+
+    def _quantile(self, asked: Asked, share: float, where: Where, level: float) -> Estimate:
+        alpha = 1 - check_level(level)
+        assert asked.place is not None
+        table = self._table(asked, where)
+        if table is not None and not table.touched.any():
+            raise QueryError("No row can meet the condition, so there is no quantile.")
+        if table is not None and table.sums is not None:
+            found = quantile(table, asked.place, self.domain, share, alpha)
+            note = self._note(asked, where, found, table)
+        elif isinstance(where, Chosen):
+            raise QueryError(f"{self._apart(asked, where)}.")
+        else:
+            found = quantile_from_counts(self, self.domain, where, asked.place, share, alpha)
+            note = self._apart(asked, where)
+        return found.estimate(level, "quantile", note)
+
     def _names_apart(self, places: Collection[int]) -> str:
         """The names of columns that were not counted together; empty where they were."""
         some = tuple(sorted(places))
@@ -271,6 +285,11 @@ class AggregatesRelease(Release):
         if asked.node is not None:
             one = self.met(both(asked.node, where), 1 - alpha)
             return Found(one.value, one.low, one.high, counted=False), None
+        if asked.place is None and len({*asked.numbers.places, *_places(where)}) < 2:
+            raise QueryError(
+                f"This release bounds counts and columns, not '{asked.text}'. Ask for the share "
+                "of each of its conditions."
+            )
         if asked.place is None:
             raise QueryError(
                 f"{self._apart(asked, where)}. Ask for columns one by one instead of "

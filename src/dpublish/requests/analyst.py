@@ -84,7 +84,31 @@ def weight_column(release: Any) -> str | None:
     return last[0] if last and last[0].rstrip("_") == "weight" else None
 
 
-_AGGREGATE = re.compile(r"(mean|avg|sum|share|median|quantile)\s*\((.*)\)", re.I | re.S)
+_AGGREGATE = re.compile(
+    r"(mean|avg|sum|share|median|quantile|ratio|difference)\s*\((.*)\)", re.I | re.S
+)
+_COMPARED = {
+    "ratio": (2, "ratio(sex = 'F', sex = 'M')"),
+    "difference": (3, "difference(income, sex = 'M', sex = 'F')"),
+}
+"""What compares groups: how many parts it takes, and an example."""
+
+
+def _parts(text: str) -> list[str]:
+    """What stands between commas that are in no quotes and no brackets."""
+    found, depth, quote = [""], 0, ""
+    for sign in text:
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in "'\"":
+            quote = sign
+        else:
+            depth += (sign == "(") - (sign == ")")
+            if sign == "," and depth == 0:
+                found.append("")
+                continue
+        found[-1] += sign
+    return [part.strip() for part in found]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,6 +243,8 @@ class Query(OfRelease):
             one: Estimate = opened.estimate(text, level=self.level)
             return one
         verb, of = found[1].lower(), found[2].strip()
+        if verb in _COMPARED:
+            return self._compared(opened, verb, _parts(of), text)
         given: dict[str, Any] = {"where": self.where, "level": self.level}
         if verb == "quantile":
             of, _, share = of.rpartition(",")
@@ -229,6 +255,15 @@ class Query(OfRelease):
                     f"'{text}': write a quantile with its share, as in quantile(age, 0.9)."
                 ) from None
         answer: Estimate = getattr(opened, "mean" if verb == "avg" else verb)(of.strip(), **given)
+        return answer
+
+    def _compared(self, opened: Any, verb: str, parts: list[str], text: str) -> Estimate:
+        number, example = _COMPARED[verb]
+        if len(parts) != number or not all(parts):
+            raise QueryError(f"'{text}': write it as in {example}.")
+        if self.where is not None:
+            raise QueryError(f"--where does not go with {verb}(...): add it to both conditions.")
+        answer: Estimate = getattr(opened, verb)(*parts, level=self.level)
         return answer
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from dpublish.cli.app import run as command
 from dpublish.declare.encode import encode_frame
 from dpublish.noise.source import SeededNoise
 from dpublish.releases.frames import frame_of
+from dpublish.releases.weighted_rows.aggregates import count_of
 from dpublish.releases.weighted_rows.intervals import _largest_mean
 from dpublish.releases.weighted_rows.release import WeightedRowsRelease
-from dpublish.releases.weighted_rows.tables import cross_counts
+from dpublish.releases.weighted_rows.tables import counts_of, cross_counts, read_conditions
 
 ROWS = 4000
 SCHEMA = f"""
@@ -89,12 +91,12 @@ WITHIN = [
 ]
 
 
-def release_of(seed: int, **settings: Any) -> WeightedRowsRelease:
+def release_of(seed: int, schema: str = SCHEMA, **settings: Any) -> WeightedRowsRelease:
     """A release with given noise, made without a ledger."""
     method = dp.ImportanceWeights(
         **{"public": VOLUNTEERS, "pairs": ["sick*smoker"], "choose_pairs": 0, **settings}
     )
-    plan = method.plan(dp.Schema.from_toml(SCHEMA), dp.Cost.pure(1))
+    plan = method.plan(dp.Schema.from_toml(schema), dp.Cost.pure(1))
     assert plan.domain is not None
     content = method.run(
         SeededNoise(seed),
@@ -106,6 +108,7 @@ def release_of(seed: int, **settings: Any) -> WeightedRowsRelease:
         "plan": {"facts": dict(plan.facts)},
         "domain": [],
         "kind": "weighted-rows",
+        "privacy": {},
     }
     return WeightedRowsRelease(
         manifest, {name: frame_of(columns) for name, columns in content.tables.items()}
@@ -368,16 +371,74 @@ def test_cross_tables_are_what_estimate_says_of_each_cell(settings: dict[str, An
     towns = [f"town = '{name}'" for name in ("north", "south", "isle")] + ["town is null"]
     bases, release = set(), release_of(3, **settings)
     for firsts, seconds in ((["sick", "not sick"], ["smoker", "walk > 5"]), (ages, towns)):
-        found = cross_counts(release, firsts, seconds, 0.9)
+        sides = [read_conditions(release, texts) for texts in (firsts, seconds)]
+        found = cross_counts(release, *sides, 0.9)
+        for text, alone in zip(firsts, counts_of(release, sides[0], 0.9), strict=True):
+            one = count_of(release, text, 0.9)
+            assert alone[:3] == pytest.approx((one.value, one.low, one.high))
+            assert alone[3] == one.basis
         texts = [f"{one} and {other}" for one in firsts for other in seconds]
         for text, cell in zip(texts, found, strict=True):
             if cell is None:
                 with pytest.raises(dp.QueryError, match="No public row"):
                     release.estimate(text, level=0.9)
                 continue
-            one = release.estimate(text, level=0.9)
-            ends = [release.private_rows * end for end in (one.value, one.low, one.high)]
-            assert list(cell[:3]) == pytest.approx(ends, rel=1e-9, abs=1e-9)
+            one = count_of(release, text, 0.9)
+            ends = (one.value, one.low, one.high)
+            assert cell[:3] == pytest.approx(ends, rel=1e-9, abs=1e-9)
             assert cell[3] == one.basis
             bases.add(cell[3])
     assert bases == ({"assumed"} if settings else {"counted", "bounds", "assumed"})
+
+
+NOISY = SCHEMA.replace(
+    f"size = {ROWS}", f'neighbours = "add-remove-one"\nnominal_size = {ROWS // 2}'
+)
+"""The number of patients is counted with noise, and the schema's is far off."""
+CALLS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "sum": (lambda one: one.sum("age", level=0.9), "sum(age)"),
+    "sum of some": (
+        lambda one: one.sum("age", where="sick", level=0.9),
+        "sum(case when sick then age end)",
+    ),
+    "sum of a condition": (
+        lambda one: one.sum("smoker", where="age >= 40", level=0.9),
+        "sum(case when smoker and age >= 40 then 1 end)",
+    ),
+    "ratio": (
+        lambda one: one.ratio("sick", "smoker", level=0.9),
+        "sum(case when sick then 1.0 end) / sum(case when smoker then 1.0 end)",
+    ),
+    "median": (lambda one: one.median("age", level=0.9), "quantile_disc(age, 0.5)"),
+    "quantile": (lambda one: one.quantile("age", 0.1, level=0.9), "quantile_disc(age, 0.1)"),
+    "quantile of some": (
+        lambda one: one.quantile("age", 0.9, where="smoker", level=0.9),
+        "quantile_disc(case when smoker then age end, 0.9)",
+    ),
+    "rows": (lambda one: count_of(one, None, 0.9), "count(*)"),
+}
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, NOISY])
+def test_counts_sums_ratios_and_quantiles_hold_the_truth(schema: str) -> None:
+    """30 releases a question, limits at 90%. Eleven misses have a chance of 9e-5; coverage of 50%
+    is found in 95 of 100 cases. Limits that took the schema's number of rows for the true one would
+    hold no large count."""
+    truths = {text: truth(text) * ROWS for text in (*COUNTED, *BOUNDED)}
+    truths |= {
+        name: float(PATIENTS.sql(f"select {query} as x from self")["x"][0])
+        for name, (_, query) in CALLS.items()
+    }
+    missed = dict.fromkeys(truths, 0)
+    for seed in range(30):
+        release = release_of(seed, schema)
+        found = {text: count_of(release, text, 0.9) for text in (*COUNTED, *BOUNDED)}
+        for name, one in {
+            **found,
+            **{name: ask(release) for name, (ask, _) in CALLS.items()},
+        }.items():
+            assert one.low <= one.value <= one.high, name
+            assert one.note, name
+            missed[name] += not one.low <= truths[name] <= one.high
+        assert (one.low == one.high) == (schema is SCHEMA)
+    assert max(missed.values()) <= 10, missed

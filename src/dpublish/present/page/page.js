@@ -236,6 +236,7 @@ function showRange(state) {
   if (!form) return null;
   const ranges = data.ranges[state.column];
   form.hidden = !ranges || Boolean(state.by);
+  byId("range-sure").replaceChildren();
   if (form.hidden) return null;
   const first = Math.max(0, ranges.from.indexOf(state.from ?? ranges.from[0]));
   const last = Math.max(first, ranges.to.indexOf(state.to ?? ranges.to.at(-1)));
@@ -245,6 +246,7 @@ function showRange(state) {
   byId("to").value = ranges.to[last];
   const found = rangeAt(ranges, first, last);
   byId("range-answer").textContent = `${written(found.value)} rows (95% limits ${written(found.low)} to ${written(found.high)})`;
+  byId("range-sure").replaceChildren(howSure([ranges.note], shellQuoted(found.where)));
   return found;
 }
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from dpublish.declare.domain import Axis
 from dpublish.errors import PublishError
+from dpublish.estimate import Estimate
 
 LEVEL = 0.95
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
@@ -30,26 +31,33 @@ def summary_by_group(
 ) -> list[Mapping[str, Any]]:
     """The same for the rows of every group that a condition can be written for; nothing where no
     group has an answer."""
-    found = [
-        (label, where, _lines(release, axis, GROUP_SHARES, {"where": where}))
-        for label, where in groups
-        if where
-    ]
+    return table_of_lines(
+        axis.name,
+        by,
+        [
+            (label, where, _lines(release, axis, GROUP_SHARES, {"where": where}))
+            for label, where in groups
+            if where
+        ],
+    )
+
+
+def table_of_lines(
+    of: str, by: str, found: Sequence[tuple[str, str, Sequence[Line]]]
+) -> list[Mapping[str, Any]]:
+    """A table of the lines of every group, by its label and condition."""
     rows = [(label, where, lines) for label, where, lines in found if lines]
     if not rows:
         return []
-    heads = list(dict.fromkeys(line["what"] for _, _, lines in rows for line in lines))
-    notes = list(dict.fromkeys(line["note"] for _, _, lines in rows for line in lines))
+    heads = list(dict.fromkeys(one["what"] for _, _, lines in rows for one in lines))
+    notes = list(dict.fromkeys(one["note"] for _, _, lines in rows for one in lines))
     cells = [
-        [
-            next((_cell(line, notes) for line in lines if line["what"] == what), None)
-            for what in heads
-        ]
+        [next((_cell(one, notes) for one in lines if one["what"] == what), None) for what in heads]
         for _, _, lines in rows
     ]
     return [
         {
-            "of": axis.name,
+            "of": of,
             "by": by,
             "labels": [label for label, _, _ in rows],
             "where": [where for _, where, _ in rows],
@@ -60,8 +68,8 @@ def summary_by_group(
     ]
 
 
-def _cell(line: Line, notes: Sequence[str]) -> list[str | int]:
-    return [line["v"], line["l"], line["h"], notes.index(line["note"])]
+def _cell(one: Line, notes: Sequence[str]) -> list[str | int]:
+    return [one["v"], one["l"], one["h"], notes.index(one["note"])]
 
 
 def _lines(
@@ -83,6 +91,11 @@ def _lines(
             one = ask()
         except PublishError:
             continue
-        value, low, high = one.written()
-        found.append({"what": what, "v": value, "l": low, "h": high, "note": one.note, "ask": call})
+        found.append(line(what, call, one))
     return found
+
+
+def line(what: str, call: str, one: Estimate) -> Line:
+    """An estimate as it is printed, and how to ask for it."""
+    value, low, high = one.written()
+    return {"what": what, "v": value, "l": low, "h": high, "note": one.note, "ask": call}

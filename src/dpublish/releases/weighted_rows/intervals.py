@@ -16,9 +16,11 @@ cells.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -89,6 +91,9 @@ class CountedLimits:
     def __init__(self, measured: Measured, axes: tuple[Axis, ...], rows: float) -> None:
         self._measured, self._domain, self._rows = measured, Domain(axes), max(1.0, rows)
         self._intervals = Intervals(measured, self._domain, None)
+        # of the same condition, which many others are put beside
+        self._range = lru_cache(maxsize=4096)(self._intervals.open_range)
+        self._bins = cache(self._find_bins)
 
     def limits(self, question: Question, level: float) -> Limits:
         certain = None if question.condition is None else self._certain(question.condition)
@@ -100,11 +105,66 @@ class CountedLimits:
         elif found is None:
             assert question.column is not None
             found = self._mean(question.column, question.where, level)
-        if question.condition is None:
-            return found
-        return Limits(
-            min(1.0, max(0.0, found.low)), max(0.0, min(1.0, found.high)), found.error, found.basis
+        return found if question.condition is None else _possible(found)
+
+    def crossed(
+        self, firsts: Sequence[Node], seconds: Sequence[Node], level: float
+    ) -> list[Limits]:
+        """What `limits` says of each of some conditions about one column together with each of
+        others about another one, which stands after it; what is said of one alone is worked out
+        once."""
+        columns = [min(columns_of(side[0])) for side in (firsts, seconds)]
+        sides = [
+            [cover_table(node, self._domain, [column]) for node in side]
+            for column, side in zip(columns, (firsts, seconds), strict=True)
+        ]
+        together = self._intervals.counted_cells(columns) is not None
+        bounds = None if together else self._crossed_parts(firsts, seconds, 1.0 - level)
+        found = []
+        for at, (one, other) in enumerate(itertools.product(*map(range, map(len, sides)))):
+            first, second = sides[0][one], sides[1][other]
+            inside, touched = (
+                np.multiply.outer(getattr(first, end), getattr(second, end)).astype(np.float64)
+                for end in ("inside", "touched")
+            )
+            if inside.all() or not touched.any():
+                sure = float(inside.all())
+                found.append(Limits(sure, sure, 0.0, "counted"))
+                continue
+            if bounds is not None:
+                low, high = (float(end[at]) for end in bounds)
+                limits: Limits | None = Limits(low, high, self._half(low, high, level), "bounds")
+            else:
+                ones = np.ones(inside.shape)
+                limits = self._ratio(columns, inside, touched, ones, level)
+            if limits is None:
+                limits = self._share(_both(firsts[one], seconds[other]), None, level)
+            found.append(_possible(limits))
+        return found
+
+    def _crossed_parts(
+        self, firsts: Sequence[Node], seconds: Sequence[Node], alpha: float
+    ) -> tuple[Floats, Floats]:
+        """`_part` of each two conditions about columns that were not counted together."""
+        left = alpha - self._for_total(alpha)
+        # one part of the error probability each, and one for the number of rows
+        each = left / 3
+        ranges = [
+            [self._range(_gathered(node), each) for node in side] for side in (firsts, seconds)
+        ]
+        lows, highs = (
+            [np.array([getattr(one, end) for one in side]) for side in ranges]
+            for end in ("low", "high")
         )
+        most = self._intervals.total_range(each).high
+        high = np.minimum.outer(*highs).ravel()
+        low = np.minimum(np.maximum(0.0, np.add.outer(*lows).ravel() - most), high)
+        return self._of_all(low, high, alpha)
+
+    def rows_range(self, level: float) -> tuple[float, float]:
+        """How many rows there are."""
+        found = self._intervals.total_range(1.0 - level)
+        return max(0.0, found.low), max(0.0, found.high)
 
     def level_limits(self, column: int, level: float) -> tuple[Floats, Floats]:
         """Of every level (or bin) of a column, the limits of its share."""
@@ -207,16 +267,20 @@ class CountedLimits:
 
     def _part(self, node: Node, alpha: float) -> tuple[float, float]:
         """The least and the largest share of rows that may meet a condition, sampling included."""
-        kept = _FOR_TOTAL * alpha if self._measured.total is None else 0.0
-        total = self._intervals.total_range(kept or alpha)
-        found = self._intervals.open_range(_gathered(node), alpha - kept)
-        low = found.low / max(1.0, total.high)
-        high = found.high / max(1.0, total.low)
+        found = self._intervals.open_range(_gathered(node), alpha - self._for_total(alpha))
+        low, high = self._of_all(np.array(found.low), np.array(found.high), alpha)
+        return float(low), float(high)
+
+    def _for_total(self, alpha: float) -> float:
+        return _FOR_TOTAL * alpha if self._measured.total is None else 0.0
+
+    def _of_all(self, low: Floats, high: Floats, alpha: float) -> tuple[Floats, Floats]:
+        """Shares of all rows, from limits of their number."""
+        total = self._intervals.total_range(self._for_total(alpha) or alpha)
+        low, high = low / max(1.0, total.high), high / max(1.0, total.low)
         width = quantile(alpha / 2, "gaussian")
         # sampling errors of the parts that a bound rests on go together, in the worst case
-        low -= width * self._sampling(low)
-        high += width * self._sampling(high)
-        return low, high
+        return low - width * self._sampling(low), high + width * self._sampling(high)
 
     def _mean(self, column: int, where: Node | None, level: float) -> Limits:
         """The mean lies between those that put as many rows as possible into the lowest bins, or
@@ -228,11 +292,7 @@ class CountedLimits:
             return Limits(low, high, self._half(low, high, level), "bounds")
         # one part of the error probability a bin, and two for how many rows have a number
         alpha = (1.0 - level) / (axis.base + 2)
-        parts = [_code(column, axis, code) for code in range(axis.base)]
-        masses = [
-            self._part(part if where is None else _both(part, where), alpha) for part in parts
-        ]
-        least, most = (np.clip([mass[end] for mass in masses], 0.0, 1.0) for end in (0, 1))
+        least, most = (np.clip(end, 0.0, 1.0) for end in self._bin_parts(column, where, alpha))
         without = (
             self._part(Leaf(axis=column, other=True, missing=True), alpha)[1]
             if axis.cardinality > axis.base
@@ -246,12 +306,36 @@ class CountedLimits:
         )
         return Limits(low, high, self._half(low, high, level), "bounds")
 
-    def _sampling(self, share: float) -> float:
-        near = min(1.0, max(0.0, share))
-        return math.sqrt(near * (1.0 - near) / self._rows)
+    def _find_bins(self, column: int) -> list[Node]:
+        axis = self._domain.axes[column]
+        return [_code(column, axis, code) for code in range(axis.base)]
+
+    def _bin_parts(self, column: int, where: Node | None, alpha: float) -> tuple[Floats, Floats]:
+        """`_part` of every bin of a column, among rows that meet `where`."""
+        parts = self._bins(column)
+        named = [] if where is None else sorted(columns_of(where))
+        apart = len(named) == 1 and named != [column]
+        if apart and self._intervals.counted_cells([column, *named]) is None:
+            assert where is not None
+            return self._crossed_parts(parts, [where], alpha)
+        masses = [
+            self._part(part if where is None else _both(part, where), alpha) for part in parts
+        ]
+        return np.array([mass[0] for mass in masses]), np.array([mass[1] for mass in masses])
+
+    def _sampling(self, share: Floats) -> Floats:
+        near = np.clip(share, 0.0, 1.0)
+        found: Floats = np.sqrt(near * (1.0 - near) / self._rows)
+        return found
 
     def _half(self, low: float, high: float, level: float) -> float:
         return max(0.0, high - low) / (2 * quantile((1.0 - level) / 2, "gaussian"))
+
+
+def _possible(found: Limits) -> Limits:
+    """Limits of a share."""
+    low, high = min(1.0, max(0.0, found.low)), max(0.0, min(1.0, found.high))
+    return replace(found, low=low, high=high)
 
 
 def code_ranges(axis: Axis) -> tuple[Floats, Floats]:

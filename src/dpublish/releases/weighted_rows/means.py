@@ -19,7 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.models.junction_tree.plain import reading
 from dpublish.models.linear_features import FloatArray
+from dpublish.models.one_thread import on_one_thread
 from dpublish.models.weight_features import WeightFeatures
 
 _BLOCK = 1 << 14
@@ -86,6 +88,11 @@ class Propagation:
     def errors(self, slope: FloatArray) -> tuple[float, float, float]:
         """Standard deviation by noise, by sampling, and the first-order shrinkage, of a mean with
         this slope."""
+        with reading():
+            return self._errors(slope)
+
+    @on_one_thread
+    def _errors(self, slope: FloatArray) -> tuple[float, float, float]:
         noise = self._noise
         large = self._large
         carried = self._inverse @ slope if large is None else large.solve(slope)
@@ -102,6 +109,11 @@ class Propagation:
     def explained(self, slope: FloatArray, variance: float) -> float:
         """The share of the weighted variance of a function of rows that is linear in the features
         (R^2)."""
+        with reading():
+            return self._explained(slope, variance)
+
+    @on_one_thread
+    def _explained(self, slope: FloatArray, variance: float) -> float:
         if variance <= 1e-15:
             return 1.0
         large = self._large

@@ -24,6 +24,7 @@ from dpublish.models.thresholded_counts import normal_quantile
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import digest, table, text, whole
 from dpublish.releases.frames import free_name, generator_of, rows_to_draw
+from dpublish.releases.weighted_rows.aggregates import quantile_of, ratio_of, sum_of
 from dpublish.releases.weighted_rows.checks import (
     check_numbers,
     check_rows,
@@ -205,6 +206,25 @@ class WeightedRowsRelease(Release):
             raise QueryError(f"'{of}' is not a condition. Its mean is release.mean({of!r}).")
         return found
 
+    def sum(self, of: str, *, where: str | None = None, level: float = 0.95) -> Estimate:
+        """The sum of a column or an expression over the private rows that meet `where`."""
+        return sum_of(self, of, where, level)
+
+    def ratio(self, of: str, to: str, *, level: float = 0.95) -> Estimate:
+        """How many private rows meet one condition for each that meets another."""
+        return ratio_of(self, of, to, level)
+
+    def median(self, of: str, *, where: str | None = None, level: float = 0.95) -> Estimate:
+        """The value that half of the private rows are not above."""
+        return quantile_of(self, of, 0.5, where, level)
+
+    def quantile(
+        self, of: str, share: float = 0.5, *, where: str | None = None, level: float = 0.95
+    ) -> Estimate:
+        """The value of a column of numbers that this share of the private rows that meet `where` is
+        not above."""
+        return quantile_of(self, of, share, where, level)
+
     def difference(self, of: str, first: str, second: str, *, level: float = 0.95) -> Estimate:
         """The mean (of a condition: the share) among the rows that meet `first`, less that among
         the rows that meet `second`. Both limits hold at once."""
@@ -229,7 +249,7 @@ class WeightedRowsRelease(Release):
     def measure_of(self, expression: str) -> Measure:
         """What `estimate` gives for an expression: the share of rows that meet a condition, or the
         mean of a number."""
-        return "share" if self._evaluated(expression).dtype == pl.Boolean else "mean"
+        return "share" if self._evaluated(expression)[0].dtype == pl.Boolean else "mean"
 
     def means(self, expression: str, *, by: str, level: float = 0.95) -> pl.DataFrame:
         """The mean of an expression in each group: group, mean, standard_error, low, high, basis,
@@ -488,7 +508,7 @@ class WeightedRowsRelease(Release):
         )
 
     def _values(self, expression: str) -> tuple[FloatArray, NDArray[np.bool_], Measure]:
-        series = self._evaluated(expression)
+        series = self._evaluated(expression)[0]
         if series.dtype == pl.Boolean:
             everyone = np.ones(len(series), dtype=np.bool_)
             return series.fill_null(False).cast(pl.Float64).to_numpy(), everyone, "share"
@@ -502,29 +522,34 @@ class WeightedRowsRelease(Release):
         return np.where(present, values, 0.0), present, "mean"
 
     def _condition(self, expression: str) -> NDArray[np.bool_]:
-        series = self._evaluated(expression)
+        series = self._evaluated(expression)[0]
         if series.dtype != pl.Boolean:
             raise QueryError(f"'{expression}' is not a condition. Write for example: age >= 40.")
         return series.fill_null(False).to_numpy()
 
-    def _evaluated(self, expression: str) -> pl.Series:
+    def _evaluated(self, *expressions: str) -> list[pl.Series]:
+        """The value of each expression in every public row."""
         from dpublish.query.predicate import parse_sql
         from dpublish.query.sql import run_sql
 
-        parse_sql(expression)
-        name = free_name("value", tuple(self.rows.columns))
-        frame = self.rows.with_columns(
-            pl.Series(free_name("weight", tuple(self.rows.columns)), self.sample_weight)
+        taken = tuple(self.rows.columns)
+        names: list[str] = []
+        for expression in expressions:
+            parse_sql(expression)
+            names.append(free_name(f"value{len(names)}", taken))
+        frame = self.rows.with_columns(pl.Series(free_name("weight", taken), self.sample_weight))
+        asked = ", ".join(
+            f'({expression}) as "{name}"'
+            for expression, name in zip(expressions, names, strict=True)
         )
-        result = run_sql(
-            f'select ({expression}) as "{name}" from release',
-            frame,
-            tuple(self.rows.columns),
-            self.features.axes,
-        )
-        if name not in result.columns or result.height != self.rows.height or result.width != 2:
-            raise QueryError(f"'{expression}' is not an expression with one value per row.")
-        return result.get_column(name)
+        result = run_sql(f"select {asked} from release", frame, taken, self.features.axes)
+        if (
+            not set(names) <= set(result.columns)
+            or result.height != self.rows.height
+            or result.width != len(names) + 1
+        ):
+            raise QueryError(f"'{expressions[0]}' is not an expression with one value per row.")
+        return [result.get_column(name) for name in names]
 
     def _column(self, name: str) -> pl.Series:
         if name not in self.rows.columns:

@@ -4,9 +4,8 @@ interval rests on."""
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,10 +14,19 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpublish.errors import QueryError
-from dpublish.estimate import Basis, Estimate
+from dpublish.estimate import Basis, Estimate, check_level
 from dpublish.query.aggregates import both
+from dpublish.query.constants import bare, shown
 from dpublish.query.predicate import Node
+from dpublish.releases.weighted_rows.aggregates import (
+    Rows,
+    count_of,
+    quantile_of,
+    rows_of,
+    sum_of,
+)
 from dpublish.releases.weighted_rows.intervals import (
+    Limits,
     Question,
     held,
     label_condition,
@@ -52,18 +60,7 @@ class RowsSay:
         return found
 
     def count(self, rows: str | None, level: float) -> Estimate:
-        release = self.release
-        if rows is None:
-            raise QueryError(
-                f"the release speaks of {release.private_rows:,.0f} rows, and does not say how far "
-                "off that may be"
-            )
-        one = release.estimate(rows, level=level)
-        value, error, low, high = (
-            number * release.private_rows
-            for number in (one.value, one.standard_error, one.low, one.high)
-        )
-        return replace(one, value=value, standard_error=error, low=low, high=high, measure="count")
+        return count_of(self.release, rows, level)
 
     def known(self, tree: Any, rows: str | None) -> str:
         present = f"({_words(tree)}) is not null"
@@ -72,21 +69,12 @@ class RowsSay:
     def aggregate(self, kind: str, tree: Any, rows: str | None, level: float) -> Estimate:
         if kind == "mean":
             return self.release.estimate(_words(tree), where=rows, level=level)
-        # both have to hold: how many rows there are, and their mean
-        each = 1 - (1 - level) / 2
-        mean = self.release.estimate(_words(tree), where=rows, level=each)
-        number = self.count(self.known(tree, rows), each)
-        ends = [a * b for a in (mean.low, mean.high) for b in (number.low, number.high)]
-        value, error = mean.value * number.value, mean.standard_error * number.value
-        return replace(
-            mean,
-            value=value,
-            standard_error=math.hypot(error, mean.value * number.standard_error),
-            low=min(*ends, value),
-            high=max(*ends, value),
-            level=level,
-            measure="sum",
-        )
+        return sum_of(self.release, _words(tree), rows, level)
+
+    def quantile(self, tree: Any, share: float, rows: str | None, level: float) -> Estimate:
+        if not isinstance(bare(tree), exp.Column):
+            raise QueryError(f"a quantile is that of a column of numbers, not of '{shown(tree)}'")
+        return quantile_of(self.release, bare(tree).name, share, rows, level)
 
 
 def _words(tree: Any) -> str:
@@ -121,7 +109,7 @@ def count_table(release: WeightedRowsRelease, columns: Sequence[str], level: flo
             f"A table of {', '.join(columns)} has {groups.height} cells; at most {MAX_GROUPS} are "
             f"shown at once."
         )
-    found = []
+    found, rows = [], rows_of(release, check_level(level))
     everyone = np.ones(frame.height, dtype=np.bool_)
     for labels in groups.iter_rows():
         inside = everyone.copy()
@@ -132,62 +120,140 @@ def count_table(release: WeightedRowsRelease, columns: Sequence[str], level: flo
             label_condition(*pair) for pair in zip(columns, labels, strict=True)
         )
         question = release._question(condition, None, values, everyone, None)
-        one = release._mean(values, everyone, level, question, share=True)
-        counts = {
-            key: value * release.private_rows
-            for key, value in {"count": one.value, **_figures(one)}.items()
-        }
+        one = release._mean(values, everyone, rows.level, question, share=True)
+        value, low, high = rows.of(one.value, one.low, one.high)
+        error = rows.error(one.value, one.standard_error)
+        counts = {"count": value, "standard_error": error, "low": low, "high": high}
         found.append({**dict(zip(columns, labels, strict=True)), **counts, "basis": one.basis})
     return pl.DataFrame(found, infer_schema_length=None)
 
 
-def cross_counts(
-    release: WeightedRowsRelease, firsts: Sequence[str], seconds: Sequence[str], level: float
-) -> list[tuple[float, float, float, Basis] | None]:
-    """How many private rows meet each of some conditions together with each of others: value, low
-    and high as `estimate` gives them, and the basis, row by row of the table.
-
-    Where the counted tables know both, public rows are read once for all pairs; other pairs are
-    asked one by one. None where no public row meets both and nothing was counted.
-    """
-    sides = [[_Side.read(release, text) for text in texts] for texts in (firsts, seconds)]
-    weight = release.sample_weight
-    tops, besides = (np.array([one.rows for one in side], dtype=np.float64) for side in sides)
-    shares = ((tops * (weight / weight.sum())) @ besides.T).ravel()
-    met = ((tops * (weight > 0.0)) @ besides.T).ravel() > 0.0
-    found: list[tuple[float, float, float, Basis] | None] = []
-    for at, (first, second) in enumerate(itertools.product(*sides)):
-        if release.limits is not None and first.asked is not None and second.asked is not None:
-            question = Question(condition=both(first.asked, second.asked))
-            limits = release.limits.limits(question, level)
-            ends, basis = held(float(shares[at]), limits, silent=not met[at]), limits.basis
-        else:
-            try:
-                one = release.estimate(f"({first.text}) and ({second.text})", level=level)
-            except QueryError:
-                found.append(None)
-                continue
-            ends, basis = (one.value, one.low, one.high), one.basis or "assumed"
-        value, low, high = (release.private_rows * end for end in ends)
-        found.append((value, low, high, basis))
-    return found
+Count = tuple[float, float, float, Basis]
+"""Value, low, high, and what they rest on."""
 
 
 @dataclass(frozen=True)
-class _Side:
-    """A condition, the public rows that meet it, and the condition as it is asked of the counted
-    tables if they know all that it names."""
+class Condition:
+    """A condition in words, the public rows that meet it, and the condition as it is asked of the
+    counted tables if they know all that it names."""
 
     text: str
     rows: NDArray[np.bool_]
     asked: Node | None
 
-    @classmethod
-    def read(cls, release: WeightedRowsRelease, text: str) -> _Side:
-        rows = release._condition(text)
-        values, everyone = rows.astype(np.float64), np.ones(len(rows), dtype=np.bool_)
-        question = release._question(text, None, values, everyone, None)
-        return cls(text, rows, None if question is None else question.condition)
+
+def read_conditions(release: WeightedRowsRelease, texts: Sequence[str]) -> list[Condition | None]:
+    """Conditions, for which the public rows are read once; None for what is none."""
+    try:
+        columns = release._evaluated(*texts)
+    except QueryError:
+        if len(texts) < 2:
+            return [None] * len(texts)
+        middle = len(texts) // 2
+        return [
+            one
+            for part in (texts[:middle], texts[middle:])
+            for one in read_conditions(release, part)
+        ]
+    found: list[Condition | None] = []
+    for text, column in zip(texts, columns, strict=True):
+        rows = column.fill_null(False).to_numpy() if column.dtype == pl.Boolean else None
+        found.append(None if rows is None else Condition(text, rows, _asked(release, text, rows)))
+    return found
+
+
+def any_of(release: WeightedRowsRelease, text: str, parts: Sequence[Condition]) -> Condition:
+    """A condition that says that one of some others is met."""
+    rows = np.logical_or.reduce([one.rows for one in parts])
+    return Condition(text, rows, _asked(release, text, rows))
+
+
+def _asked(release: WeightedRowsRelease, text: str, rows: NDArray[np.bool_]) -> Node | None:
+    values, everyone = rows.astype(np.float64), np.ones(len(rows), dtype=np.bool_)
+    question = release._question(text, None, values, everyone, None)
+    return None if question is None else question.condition
+
+
+def counts_of(
+    release: WeightedRowsRelease, conditions: Sequence[Condition], level: float
+) -> list[Count | None]:
+    """How many private rows meet each condition: what `estimate` says. None where no public row
+    meets it and nothing was counted."""
+    weight = release.sample_weight
+    flags = np.array([one.rows for one in conditions], dtype=np.float64)
+    shares, met = flags @ (weight / weight.sum()), flags @ (weight > 0.0) > 0.0
+    found, rows = [], rows_of(release, level)
+    for at, one in enumerate(conditions):
+        if release.limits is None or one.asked is None:
+            found.append(_by_weights(release, one.rows, rows))
+            continue
+        limits = release.limits.limits(Question(condition=one.asked), rows.level)
+        found.append(_counted(rows, float(shares[at]), limits, silent=not met[at]))
+    return found
+
+
+def cross_counts(
+    release: WeightedRowsRelease,
+    firsts: Sequence[Condition],
+    seconds: Sequence[Condition],
+    level: float,
+) -> list[Count | None]:
+    """The same of each of some conditions about one column together with each of others about a
+    later one, row by row of the table."""
+    weight = release.sample_weight
+    tops, besides = (
+        np.array([one.rows for one in side], dtype=np.float64) for side in (firsts, seconds)
+    )
+    shares = ((tops * (weight / weight.sum())) @ besides.T).ravel()
+    met = ((tops * (weight > 0.0)) @ besides.T).ravel() > 0.0
+    rows = rows_of(release, level)
+    asked = [[one.asked for one in side if one.asked is not None] for side in (firsts, seconds)]
+    if release.limits is not None and [len(firsts), len(seconds)] == [*map(len, asked)]:
+        crossed = release.limits.crossed(asked[0], asked[1], rows.level)
+        return [
+            _counted(rows, float(share), limits, silent=not some)
+            for share, limits, some in zip(shares, crossed, met, strict=True)
+        ]
+    found: list[Count | None] = []
+    for first, second in itertools.product(firsts, seconds):
+        if release.limits is None or first.asked is None or second.asked is None:
+            found.append(_by_weights(release, first.rows & second.rows, rows))
+            continue
+        question = Question(condition=both(first.asked, second.asked))
+        limits, at = release.limits.limits(question, rows.level), len(found)
+        found.append(_counted(rows, float(shares[at]), limits, silent=not met[at]))
+    return found
+
+
+def _counted(rows: Rows, share: float, limits: Limits, *, silent: bool) -> Count:
+    return *rows.of(*held(share, limits, silent=silent)), limits.basis
+
+
+def _by_weights(
+    release: WeightedRowsRelease, chosen: NDArray[np.bool_], rows: Rows
+) -> Count | None:
+    if not (release.sample_weight[chosen] > 0.0).any():
+        return None
+    everyone = np.ones(len(chosen), dtype=np.bool_)
+    one = release._mean(chosen.astype(np.float64), everyone, rows.level, None, share=True)
+    return *rows.of(one.value, one.low, one.high), one.basis or "assumed"
+
+
+def group_means(
+    release: WeightedRowsRelease, expression: str, groups: Sequence[Condition], level: float
+) -> list[Estimate | None]:
+    """What `mean` says of the rows of each group; None where it has no answer."""
+    values, present, measure = release._values(expression)
+    assert measure == "mean"
+    found: list[Estimate | None] = []
+    for one in groups:
+        inside = present & one.rows
+        if release.sample_weight[inside].sum() > 0.0:
+            question = release._question(expression, one.text, values, present, one.rows)
+            found.append(release._mean(values, inside, level, question))
+        else:
+            found.append(None)
+    return found
 
 
 def _figures(one: Estimate) -> dict[str, float]:
