@@ -22,15 +22,16 @@ def main() -> None:
     parser.add_argument(
         "--out", type=Path, required=True, help="folder for figures.png and results.json"
     )
-    parser.add_argument("--bootstraps", type=int, default=100)
-    parser.add_argument("--svm-bootstraps", type=int, default=100)
+    parser.add_argument("--bootstraps", type=int, default=50)
     given = parser.parse_args()
 
     import numpy as np
 
-    from .data import acs, adult
-    from .experiments import Bench, acs_experiment, estimates, moments, svm_distances
+    from ..vinterbo2012.page import digest
+    from .data import acs, adult, made_up
+    from .experiments import Bench, acs_experiment, estimates, moments, svm_distances, svm_lengths
     from .figures import draw
+    from .page import small, summary
 
     warnings.filterwarnings("ignore", module="sklearn")
     given.out.mkdir(parents=True, exist_ok=True)
@@ -46,72 +47,18 @@ def main() -> None:
         "truth": float((split.private[bench.rich] == 1).mean()),
         "unweighted": bench.share(np.ones(split.public.rows), split.public),
         "bootstraps": given.bootstraps,
-        "svm_bootstraps": given.svm_bootstraps,
-        "svm": svm_distances(bench, given.svm_bootstraps, say),
+        "made_up": small(made_up()),
+        "svm_lengths": svm_lengths(bench),
         "moments": moments(bench, given.bootstraps),
         "acs": acs_experiment(acs(given.data), 5),
+        "svm": svm_distances(bench, given.bootstraps, say),
         "estimates": estimates(bench, given.bootstraps, say),
+        "made_by": digest(Path(__file__).parent),
     }
-    results["seconds"] = time.perf_counter() - start
-    (given.out / "results.json").write_text(json.dumps(results, indent=1))
+    found = summary(results)
+    (given.out / "results.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     draw(results, given.out)
-    summary = {
-        "truth": results["truth"],
-        "unweighted": results["unweighted"],
-        "rmse": {
-            name: {
-                key: float(np.sqrt(np.mean((np.array(values) - results["truth"]) ** 2)))
-                for key, values in runs.items()
-            }
-            for name, runs in results["estimates"]["epsilon"].items()
-        },
-        "moments_rmse": {
-            key: float(np.sqrt(np.mean((np.array(one["share"]) - results["truth"]) ** 2)))
-            for key, one in results["moments"].items()
-        },
-        "svm_median": {
-            name: {key: float(np.median(values)) for key, values in runs.items()}
-            for name, runs in results["svm"]["distance"].items()
-        },
-        "moments_svm_median": {
-            key: float(np.median(one["distance"])) for key, one in results["moments"].items()
-        },
-        "svm_norm": results["svm"]["svm_norm"],
-        "unweighted_distance": results["svm"]["unweighted_distance"],
-        "private_erm_length": results["svm"]["private_erm_length"],
-        "private_erm_length_paper": results["svm"]["private_erm_length_paper"],
-        "by_lambda": {
-            name: {
-                key: {"mean": float(np.mean(x)), "deviation": float(np.std(x))}
-                for key, x in runs.items()
-            }
-            for name, runs in {
-                **results["estimates"]["lambda"],
-                "no noise": results["estimates"]["no_noise"],
-            }.items()
-        },
-        "by_epsilon": {
-            name: {
-                key: {"median": float(np.median(x)), "deviation": float(np.std(x))}
-                for key, x in runs.items()
-            }
-            for name, runs in results["estimates"]["epsilon"].items()
-        },
-        "extreme": {
-            name: {
-                case: {key: float(np.median(x)) for key, x in found.items()}
-                for case, found in runs.items()
-            }
-            for name, runs in results["svm"]["extreme"].items()
-        },
-        "rows": results["rows"],
-        "bootstraps": results["bootstraps"],
-        "svm_bootstraps": results["svm_bootstraps"],
-        "acs": results["acs"],
-        "seconds": results["seconds"],
-    }
-    (given.out / "summary.json").write_text(json.dumps(summary, indent=1))
-    print(json.dumps(summary, indent=1))
+    say("done")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,12 +23,13 @@ LABELS = (
     "race",
     "income",
 )
-CUTS = {
-    "age": [0, 26, 46, 66, 100],
-    "hours-per-week": [0, 26, 41, 61, 168],
-    "capital-gain": [0, 1, 7299, 99999],
-    "capital-loss": [0, 1, 1888, 99999],
+CUTS: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
+    "age": ((26, 46, 66), ("Young", "Middle-aged", "Senior", "Old")),
+    "hours-per-week": ((26, 41, 61), ("Part-time", "Full-time", "Over-time", "Workaholic")),
+    "capital-gain": ((1, 7299), ("None", "Low", "High")),
+    "capital-loss": ((1, 1888), ("None", "Low", "High")),
 }
+"""Where arules cuts numbers, and what it calls the parts: binary items, as in the paper."""
 
 
 @dataclass(frozen=True)
@@ -48,22 +50,19 @@ class Split:
         return [column[rows] for column in self.private]
 
 
-def adult_schema(frame: pl.DataFrame) -> str:
+def adult_schema(levels: Mapping[str, Sequence[str]]) -> Schema:
     """Twelve columns of arules without sex: eleven. Levels are the code book's; '?' is a value of
     its own where it occurs."""
     text = (
         '[dataset]\nname = "adult"\nneighbours = "add-remove-one"\nnominal_size = 21000\n'
         'target = "income"\n'
     )
-    for name in LABELS:
-        levels = sorted(value for value in frame[name].unique().to_list())
+    for name, own in levels.items():
         text += (
-            f'[columns."{name}"]\nkind = "categorical"\nlevels = {json.dumps(levels)}\n'
+            f'[columns."{name}"]\nkind = "categorical"\nlevels = {json.dumps(list(own))}\n'
             f'outside = "drop"\n'
         )
-    for name, edges in CUTS.items():
-        text += f'[columns."{name}"]\nkind = "integer"\nedges = {edges}\noutside = "clip"\n'
-    return text
+    return Schema.from_toml(text)
 
 
 def adult(data: Path, seed: int = 0) -> Split:
@@ -73,16 +72,42 @@ def adult(data: Path, seed: int = 0) -> Split:
     )
     draw = np.random.default_rng(seed).random(frame.height)
     inside = np.where((frame["sex"] == "Male").to_numpy(), draw < 0.9, draw < 0.1)
-    schema = Schema.from_toml(adult_schema(frame))
+    frame = frame.with_columns(
+        pl.Series(name, np.array(words)[np.searchsorted(cuts, frame[name], side="right")])
+        for name, (cuts, words) in CUTS.items()
+    )
+    levels = {name: sorted(frame[name].unique().to_list()) for name in LABELS}
+    levels |= {name: list(words) for name, (_, words) in CUTS.items()}
+    return divided(adult_schema(levels), frame, inside)
+
+
+def made_up(rows: int = 900, seed: int = 0) -> Split:
+    """A small table with three of the columns and an income that follows from them, divided
+    unevenly: what a test makes again, since Adult does not come with the sources."""
+    rng = np.random.default_rng([2013, seed])
+    levels = {"education": list("abcdef"), "occupation": list("abcde"), "hours-per-week": CUTS[
+        "hours-per-week"][1], "income": ("<=50K", ">50K")}  # fmt: skip
+    hidden = rng.normal(size=rows)
+    columns = {
+        name: np.clip((hidden + rng.normal(size=rows) + 2) / 4 * len(own), 0, len(own) - 1)
+        for name, own in levels.items()
+    }
+    columns["income"] = (hidden + 0.5 * rng.normal(size=rows) > 0.8).astype(np.float64)
+    frame = pl.DataFrame(
+        {name: np.array(own)[columns[name].astype(np.int64)] for name, own in levels.items()}
+    )
+    return divided(adult_schema(levels), frame, rng.random(rows) < 1 / (1 + np.exp(-hidden)))
+
+
+def divided(schema: Schema, frame: pl.DataFrame, inside: np.ndarray) -> Split:
+    """The rows `inside` as private ones, the others as public ones."""
     domain = schema.domain(list(schema.columns))
     private = frame.filter(pl.Series(inside)).select(domain.names)
-    public = encode_public(
-        "skewed", frame.filter(pl.Series(~inside)).select(domain.names), domain.axes
-    )
+    public = frame.filter(pl.Series(~inside)).select(domain.names)
     return Split(
         schema,
         [np.asarray(codes) for codes in encode_frame(private, domain).codes],
-        public,
+        encode_public("skewed", public, domain.axes),
         private,
     )
 

@@ -9,8 +9,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 TITLES = {
-    "sqrt(d)": "the paper's bound, R = sqrt(d)",
-    "sqrt(columns)": "the schema's bound, R = sqrt(columns)",
+    "output, sqrt(d)": "the paper's: output, R = sqrt(d)",
+    "output": "output, R = sqrt(columns)",
+    "objective": "objective, R = sqrt(columns)",
 }
 
 
@@ -29,8 +30,8 @@ def _boxes(
 def draw(results: dict[str, Any], out: Path) -> None:
     truth, before = results["truth"], results["unweighted"]
     answers, svm = results["estimates"], results["svm"]
-    figure = Figure(figsize=(11, 12), layout="constrained")
-    grid = figure.subplots(4, 2)
+    figure = Figure(figsize=(14, 12), layout="constrained")
+    grid = figure.subplots(4, 3)
     for column, name in enumerate(TITLES):
         one = grid[0][column]
         _boxes(one, answers["lambda"][name], truth, before)
@@ -66,7 +67,7 @@ def draw(results: dict[str, Any], out: Path) -> None:
         three.legend(frameon=False, fontsize=8)
     grid[0][0].legend(frameon=False, fontsize=8)
     four = grid[3][0]
-    for name, marker in zip(TITLES, ("o", "s"), strict=True):
+    for name, marker in zip(TITLES, ("o", "s", "^"), strict=True):
         runs = answers["lambda"][name]
         bias = [abs(float(np.mean(values)) - truth) for values in runs.values()]
         spread = [float(np.std(values)) for values in runs.values()]
@@ -79,23 +80,25 @@ def draw(results: dict[str, Any], out: Path) -> None:
     four.set_xlabel("|bias|")
     four.set_ylabel("standard deviation")
     four.legend(frameon=False, fontsize=8)
-    five = grid[3][1]
-    groups = {}
-    for case, found in svm["extreme"]["sqrt(columns)"].items():
-        groups[f"{case}\nshare"] = found["share"]
-    _boxes(five, groups, truth, None)
-    five.set_ylabel("share of income > 50K")
-    other = five.twinx()
-    distances = [found["distance"] for found in svm["extreme"]["sqrt(columns)"].values()]
+    for five, name in zip(grid[3][1:], ("output, sqrt(d)", "objective"), strict=True):
+        _extreme(five, svm["extreme"][name], truth)
+        five.set_title(f"Figures 5 and 6. {TITLES[name]}", loc="left", fontsize=10)
+    figure.savefig(out / "figures.png", dpi=80)
+
+
+def _extreme(axes: Any, cases: dict[str, dict[str, list[float]]], truth: float) -> None:
+    """Shares on the left axis, SVM distances on the right one."""
+    _boxes(axes, {f"{case}\nshare": found["share"] for case, found in cases.items()}, truth, None)
+    axes.set_ylabel("share of income > 50K")
+    other = axes.twinx()
+    distances = [found["distance"] for found in cases.values()]
     other.boxplot(
         distances, positions=[4.5, 5.5, 6.5], whis=(2.5, 97.5), showfliers=False, widths=0.6
     )
-    five.set_xticks(
+    axes.set_xticks(
         [1, 2, 3, 4.5, 5.5, 6.5],
-        [*groups, *(f"{case}\nSVM" for case in svm["extreme"]["sqrt(columns)"])],
+        [f"{case}\n{what}" for what in ("share", "SVM") for case in cases],
         fontsize=7,
     )
-    five.set_xlim(0.3, 7.2)
+    axes.set_xlim(0.3, 7.2)
     other.set_ylabel("distance of SVM coefficients (right three)")
-    five.set_title("Figures 5 and 6. Extreme cases, R = sqrt(columns)", loc="left", fontsize=10)
-    figure.savefig(out / "figures.png", dpi=80)
