@@ -58,12 +58,6 @@ class BudgetSplit:
         noise."""
         return self.relation.l1 if self.law == "laplace" else self.relation.l2
 
-    def choice_epsilon(self, share: Fraction) -> Fraction:
-        """The epsilon of a pure step that costs at most `share`: an epsilon-DP step is (epsilon^2 /
-        2)-zCDP."""
-        part = self.amount * share
-        return part if self.law == "laplace" else root_below(2 * part)
-
     def bounded_range_epsilon(self, share: Fraction) -> Fraction:
         """The epsilon of an exponential mechanism that costs at most `share`.
 

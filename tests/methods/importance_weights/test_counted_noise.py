@@ -28,13 +28,13 @@ def read(purse: Any) -> Any:
     return read_counts(manifest, features, np.arange(features.dimension))
 
 
-@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+@pytest.mark.parametrize(("law", "extra"), [("laplace", 0), ("gaussian", 0), ("gaussian", 2)])
 @pytest.mark.parametrize("replaced", [True, False])
-def test_variances(law: Law, replaced: bool) -> None:
+def test_variances(law: Law, extra: int, replaced: bool) -> None:
     tables = (Fraction(1, 7), Fraction(2, 7), Fraction(1, 3), Fraction(1, 5))
     relation = Relation("replace-one" if replaced else "add-remove-one", 3)
     amounts = Amounts(
-        budget=BudgetSplit(law, Fraction(1), relation),
+        budget=BudgetSplit(law, Fraction(1), relation, Fraction(extra)),
         tables=tables,
         set_choice=Fraction(0),
         pair_choice=Fraction(1, 60),

@@ -120,7 +120,7 @@ def test_a_cost_as_what_steps_can_spend() -> None:
     assert BudgetSplit.of(Cost.pure(2), ONE) == BudgetSplit("laplace", Fraction(2), ONE)
     rho = BudgetSplit.of(Cost.zcdp("1/8"), ONE)
     epsilon, rest = choice(rho, Fraction(1, 10))
-    assert epsilon**2 / 2 <= Fraction(1, 80) < (epsilon + Fraction(1, 10**9)) ** 2 / 2
+    assert epsilon**2 / 8 <= Fraction(1, 80) < (epsilon + Fraction(1, 10**9)) ** 2 / 8
     assert rest == Fraction(9, 80)
     assert (
         Cost.zcdp(BudgetSplit.of(Cost.approximate(1, "1e-6"), ONE).amount)

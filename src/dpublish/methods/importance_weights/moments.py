@@ -20,7 +20,7 @@ from dpublish.methods.draws import noisy_counts
 from dpublish.models.public_rows import PublicSet
 from dpublish.models.raking.raking import Raked, TableTarget, consistent_shares, rake
 from dpublish.models.weight_features import WeightFeatures
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import ChoiceRule, IntArray, Noise
 from dpublish.privacy.budget_split import BudgetSplit
 
 Pair = tuple[int, int]
@@ -31,7 +31,8 @@ class Amounts:
     """What each step spends: an epsilon with Laplace noise, a rho with Gaussian noise. All exact,
     all public.
 
-    `set_choice` and `pair_choice` are always epsilons.
+    `set_choice` and `pair_choice` are always epsilons: of an exponential mechanism, whose ratios
+    lie in an interval of that length, beside Gaussian noise.
     """
 
     budget: BudgetSplit
@@ -45,10 +46,14 @@ class Amounts:
         """How far one unit moves one table, in L1."""
         return self.budget.relation.l1
 
+    @property
+    def choice_rule(self) -> ChoiceRule:
+        return "exponential" if self.budget.law == "gaussian" else "permute-and-flip"
+
     def variance(self, amount: Fraction) -> float:
         """The variance of the noise of one cell."""
         if self.budget.law == "gaussian":
-            return float(self.budget.sensitivity**2 / (2 * amount))
+            return float(self.budget.holding(amount).scale(Fraction(1)))
         scale = float(self.l1 / amount)
         # discrete Laplace: 2 r / (1 - r)^2 with r = exp(-1/scale)
         return float(1.0 / (2.0 * np.sinh(0.5 / scale) ** 2)) if scale > 1e-3 else 0.0
@@ -101,7 +106,11 @@ def choose_set(
         )
     sensitivity = len(features.axes) * amounts.l1
     return noise.choose(
-        scores, sensitivity=sensitivity, epsilon=amounts.set_choice, label="public set"
+        scores,
+        sensitivity=sensitivity,
+        epsilon=amounts.set_choice,
+        rule=amounts.choice_rule,
+        label="public set",
     )
 
 
@@ -226,7 +235,13 @@ def _worst_pair(
         # of measuring it
         scores.append(distance - round(0.8 * deviation * len(wanted)))
     return pairs[
-        noise.choose(scores, sensitivity=amounts.l1, epsilon=amounts.pair_choice, label="pair")
+        noise.choose(
+            scores,
+            sensitivity=amounts.l1,
+            epsilon=amounts.pair_choice,
+            rule=amounts.choice_rule,
+            label="pair",
+        )
     ]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dpublish.declare.relation import Relation
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.importance_weights.balanced import (
@@ -25,6 +26,8 @@ from dpublish.models.linear_features import FloatArray
 from dpublish.models.public_rows import PublicSet
 from dpublish.models.weight_features import WeightFeatures
 from dpublish.privacy.budget_split import BudgetSplit, Law, in_proportion
+from dpublish.privacy.cost import Cost
+from dpublish.privacy.gaussian import Steps, largest_gaussian_rho
 
 TYPICAL_COEFFICIENT = 0.5
 """What a data-free choice of the regularization takes coefficients to be like: weights differ by
@@ -41,8 +44,8 @@ MAX_GRAM_ROWS = 20_000
 
 def choice(budget: BudgetSplit, share: Fraction) -> tuple[Fraction, Fraction]:
     """An epsilon for choices that use at most `share` of the budget, and what is left of its
-    amount."""
-    epsilon = budget.choice_epsilon(share)
+    amount. Beside Gaussian noise choices are exponential mechanisms."""
+    epsilon = budget.bounded_range_epsilon(share)
     if epsilon == 0:
         raise PlanError(
             "The share of the cost for choices is too small. Use a larger cost or fewer choices."
@@ -85,6 +88,33 @@ def share_out(
         pair_choice=pair_choice,
         pair_table=pair_table,
     )
+
+
+def gaussian_steps(
+    relation: Relation, *, tables: int, sets: int, rounds: int, choice_share: Fraction
+) -> Steps | None:
+    """What the account of Gaussian noise has to know of the steps that `share_out` pays for; None
+    where choices cost so much beside the counts that follow them that it says nothing."""
+    choosing = choice_share * ((sets > 1) + (rounds > 0))
+    left = 1 - choosing
+    # what a choice costs, in parts of what is set aside for the counts after it: all of them after
+    # that of a public set, one table of a pair at least after that of a pair
+    crowding = choice_share / left if sets > 1 else Fraction(0)
+    if rounds:
+        crowding = max(crowding, choice_share / (left * pair_share(rounds, tables)))
+    return Steps(choosing, crowding, relation.rows * (tables + rounds)) if crowding < 1 else None
+
+
+def gaussian_budget(
+    cost: Cost, relation: Relation, steps: Steps | None, *, extra: Fraction
+) -> BudgetSplit:
+    """The whole cost as an amount. An epsilon with a delta is accounted for as one Gaussian, where
+    that allows more than the way over zCDP; its noise has `extra` variance if it is whole."""
+    plain = BudgetSplit.of(cost, relation)
+    if cost.kind != "approximate" or steps is None:
+        return plain
+    rho = largest_gaussian_rho(steps, cost.epsilon, cost.delta)
+    return plain if rho is None else BudgetSplit("gaussian", rho, relation, extra)
 
 
 def pair_share(rounds: int, tables: int) -> Fraction:

@@ -100,7 +100,9 @@ def read_pairs(pairs: Sequence[str], names: Sequence[str]) -> tuple[Pair, ...]:
 def amounts_facts(amounts: Amounts) -> dict[str, Any]:
     """Amounts as JSON; they stay exact."""
     names = ("set_choice", "pair_choice", "pair_table")
+    extra = amounts.budget.extra_variance
     return {
+        **({"extra_variance": str(extra)} if extra else {}),
         "law": amounts.budget.law,
         "tables": [str(amount) for amount in amounts.tables],
         **{name: str(getattr(amounts, name)) for name in names},

@@ -133,9 +133,11 @@ def _variances(purse: Mapping[str, Any], groups: int) -> list[float] | None:
         if purse["law"] == "laplace":
             found = [laplace_variance(rows * (1 + replaced) / amount) for amount in amounts]
         elif purse["law"] == "gaussian":
+            extra = float(Fraction(purse.get("extra_variance", 0)))
             # the square of the root of two that the mechanism rounds up
             found = [
-                rows**2 * (2.000_002 if replaced else 1.0) / (2 * amount) for amount in amounts
+                rows**2 * (2.000_002 if replaced else 1.0) / (2 * amount) + extra
+                for amount in amounts
             ]
         else:
             return None
