@@ -2,6 +2,9 @@
 
     python -m benchmarks.defaults projected        settings of the projected histogram, side by side
     python -m benchmarks.defaults classifier       settings of the classifier, and diffprivlib's
+    python -m benchmarks.defaults ridge            its constants, one moved at a time
+    python -m benchmarks.defaults against          its defaults beside diffprivlib, and its warnings
+    python -m benchmarks.defaults choices          how many columns, for how much
     python -m benchmarks.defaults bins             bins that are found from the rows, or even ones
     python -m benchmarks.defaults chance           the lowest AUC of the classifier: by chance?
     python -m benchmarks.defaults warnings --out FILE [--fresh]    are the warnings of plans right?
@@ -24,7 +27,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 PROJECTED: dict[str, dict[str, Any]] = {
     "default": {},
     "k <= 2": {"max_k": 2},
-    "k <= 4": {"max_k": 4},
+    "k <= 3": {"max_k": 3},
     "gamma 0.61": {"gamma": "0.61"},
     "rows x 1": {"rows_per_cell": 1},
     "rows x 8": {"rows_per_cell": 8},
@@ -69,14 +72,22 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "what", choices=("projected", "classifier", "bins", "chance", "warnings", "held-out")
+        "what",
+        choices=(
+            *("projected", "classifier", "ridge", "against", "choices"),
+            *("bins", "chance", "warnings", "held-out"),
+        ),
     )
     parser.add_argument("--data", type=Path, help="folder of the held-out tables")
     parser.add_argument("--table", default="", help="only held-out tables with this word")
     parser.add_argument("--joined", action="store_true", help="joined histograms as well")
     parser.add_argument("--out", type=Path, help="file of what was measured for the warnings")
     parser.add_argument("--fresh", action="store_true", help="shapes that no rule was chosen on")
+    parser.add_argument(
+        "--warned-only", action="store_true", help="leave out what no plan warns of"
+    )
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--shapes", type=int, default=40, help="random shapes of tables")
     parser.add_argument("--epsilon", type=float, default=1.0)
     given = parser.parse_args()
 
@@ -85,7 +96,19 @@ def main() -> None:
     if given.what == "warnings":
         from .warned import check
 
-        check(given.seeds, given.out, fresh=given.fresh)
+        check(given.seeds, given.out, fresh=given.fresh, warned_only=given.warned_only)
+    elif given.what == "ridge":
+        from .ridge import constants
+
+        constants(given.shapes, given.seeds)
+    elif given.what == "against":
+        from .ridge import against
+
+        against(given.shapes, given.seeds)
+    elif given.what == "choices":
+        from .choices import report as report_choices
+
+        report_choices(given.shapes, given.seeds)
     elif given.what == "bins":
         from .bins import report as report_bins
 

@@ -51,6 +51,7 @@ def measure(
     seeds: int,
     out: Path,
     epsilons: Sequence[float] = EPSILONS,
+    only: Callable[[int, float], bool] | None = None,
 ) -> None:
     """One line per shape and epsilon: the AUC of each method at each seed. What the file has is not
     run again."""
@@ -58,7 +59,7 @@ def measure(
     with out.open("a") as file:
         for number in numbers:
             for epsilon in epsilons:
-                if (number, epsilon) in done:
+                if (number, epsilon) in done or (only is not None and not only(number, epsilon)):
                     continue
                 tables = [drawn(number, seed) for seed in range(seeds)]
                 found = {

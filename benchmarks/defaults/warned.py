@@ -21,11 +21,20 @@ from .shapes import CHOSEN, FRESH, measure, read, shape
 from .tables import Column, Table
 
 
-def check(seeds: int, out: Path, *, fresh: bool) -> None:
-    """Measure, as far as the file has not got it, and count."""
+def check(seeds: int, out: Path, *, fresh: bool, warned_only: bool = False) -> None:
+    """Measure, as far as the file has not got it, and count. What no plan warns of is left out on
+    demand: a shorter run, which says as much of the warnings."""
     numbers = FRESH if fresh else CHOSEN
-    measure(numbers, {"projected": areas.projected, "classifier": areas.classifier}, seeds, out)
+    methods = {"projected": areas.projected, "classifier": areas.classifier}
+    measure(numbers, methods, seeds, out, only=warns if warned_only else None)
     judge(out)
+
+
+def warns(number: int, epsilon: float) -> bool:
+    return any(
+        method.plan(declared(number), Cost.pure(epsilon)).warnings
+        for method in (dp.ProjectedHistogram(), dp.PrivateClassifier())
+    )
 
 
 def judge(out: Path) -> None:

@@ -390,13 +390,37 @@ def test_columns_of_one_level_are_left_out() -> None:
     assert "one" in asked.plan(schema_of(columns=COLUMNS + one), ONE).settings.domain.names
 
 
+@pytest.mark.parametrize(
+    ("size", "most", "share"), [(300, 1, "1/2"), (1000, 2, "3/10"), (3000, 3, "1/5")]
+)
+def test_few_rows_leave_few_choices(size: int, most: int, share: str) -> None:
+    """As many as tell columns apart, and the less of epsilon for each the more there are."""
+    schema = schema_of(f'size = {size}\ntarget = "ill"')
+    settings = ProjectedHistogram().plan(schema, ONE).settings
+    assert settings.k_options == tuple(range(1, most + 1))
+    assert settings.gamma == 1 - most * Fraction(share)
+    # as noise of a choice grows with what a unit moves and falls with epsilon
+    twice = (
+        ProjectedHistogram()
+        .plan(schema_of(f'size = {2 * size}\ntarget = "ill"'), Cost.pure("1/2"))
+        .settings
+    )
+    assert twice.k_options == settings.k_options
+    asked = ProjectedHistogram(max_k=2).plan(schema, ONE).settings
+    assert asked.k_options == (1, 2)
+    assert asked.gamma >= Fraction(2, 5)
+
+
 def test_plans_say_where_another_method_serves_better() -> None:
-    few = ProjectedHistogram().plan(schema_of('size = 20\ntarget = "ill"'), ONE)
+    few = ProjectedHistogram().plan(schema_of('size = 10\ntarget = "ill"'), ONE)
     assert "little better than a random one" in few.text()
     assert not few.warnings
-    many = schema_of('size = 9000\ntarget = "ill"')
-    (plenty,) = ProjectedHistogram().plan(many, ONE).warnings
+    many = 'size = 9000\ntarget = "ill"'
+    more = '[columns.sex]\nkind = "categorical"\nlevels = ["m", "f"]\n'
+    (plenty,) = ProjectedHistogram().plan(schema_of(many, columns=COLUMNS + more), ONE).warnings
     assert "private-classifier is likely to be as good or better" in plenty
+    # with four columns all may be chosen
+    assert not ProjectedHistogram().plan(schema_of(many), ONE).warnings
     between = schema_of('size = 900\ntarget = "ill"')
     assert not ProjectedHistogram().plan(between, ONE).warnings
 

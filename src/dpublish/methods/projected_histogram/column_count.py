@@ -3,6 +3,7 @@ public facts alone."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -28,10 +29,13 @@ from dpublish.privacy.cost import exact
 
 DEFAULT_OPTIONS = (1, 2, 3, 4, 5, 6)
 DEFAULT_GAMMA = Fraction(1, 2)
-CHOICE_SHARE = Fraction(1, 5)
-"""Of epsilon, for one choice; by benchmarks/defaults."""
-MOST_SHARES = 3
-MAX_BINS = 16
+CHOICES = ((200, 1, Fraction(1, 2)), (750, 2, Fraction(3, 10)), (2500, 3, Fraction(1, 5)))
+MOST_CHOICES, CHOICE_SHARE = 4, Fraction(3, 20)
+"""How many columns to choose, and the share of epsilon for each choice, by how well a choice tells
+columns apart (`clarity`): below the first limits few choices for more of epsilon each, then these.
+By `python -m benchmarks.defaults choices`."""
+MOST_FOR_CHOICES = Fraction(3, 5)
+MAX_BINS, BINNED_COLUMNS = 16, 3
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,8 @@ class ColumnCount:
     options: tuple[int, ...]
     reason: str
     stops: bool = False
+    choice_share: Fraction = Fraction(0)
+    """Of epsilon, for each choice, where it is shared out by rows."""
 
     @property
     def splits(self) -> bool:
@@ -88,6 +94,20 @@ class ColumnCount:
         return sorted(self.options)[len(self.options) // 2]
 
 
+def clarity(schema: Schema, rows: int, epsilon: Fraction, candidates: int) -> float:
+    """The rows, in units of the noise of a choice among so many columns at all of epsilon: 2 D
+    ln(columns) / epsilon rows are what the noise may take for a gain (but for the factor 2)."""
+    return float(rows * epsilon / schema.relation.rows) / math.log(max(2, candidates))
+
+
+def choices_by_rows(clear: float) -> tuple[int, Fraction]:
+    """How many columns to choose, and for which share of epsilon each."""
+    for limit, most, share in CHOICES:
+        if clear < limit:
+            return most, share
+    return MOST_CHOICES, CHOICE_SHARE
+
+
 def count_columns(
     method: ProjectedHistogram,
     schema: Schema,
@@ -95,11 +115,15 @@ def count_columns(
     candidates: Sequence[str],
     rows: int | None,
     words: Words,
+    epsilon: Fraction,
 ) -> ColumnCount:
     """k as given, or chosen from public facts, or the values that data splitting will try."""
     most = len(candidates)
+    clear = math.inf if rows is None else clarity(schema, rows, epsilon, most)
+    enough, share = choices_by_rows(clear)
     if method.k is not None:
-        return ColumnCount(method.k, (method.k,), f"k = {method.k} was given.")
+        share = min(share, MOST_FOR_CHOICES / method.k)
+        return ColumnCount(method.k, (method.k,), f"k = {method.k} was given.", choice_share=share)
     if rows is None:
         raise PlanError(
             f"Schema '{schema.name}' declares no nominal_size, and choosing k depends on it. Add "
@@ -107,14 +131,15 @@ def count_columns(
             "guess) to [dataset], or give k = ..."
         )
     if words.choose_k == "stop":
-        options = tuple(range(1, min(method.max_k, most) + 1))
+        options = tuple(range(1, min(method.max_k or enough, most) + 1))
         times = float(exact(method.rows_per_cell))
         reason = (
             "Columns are chosen one after the other, and choosing stops where a cell of the chosen "
             f"columns would be expected to hold fewer rows than {times:g} times the scale of its "
             "noise; what is not spent goes to the counts."
         )
-        return ColumnCount(None, options, reason, stops=True)
+        share = min(share, MOST_FOR_CHOICES / len(options))
+        return ColumnCount(None, options, reason, stops=True, choice_share=share)
     sigma = exact(method.sigma, "sigma")
     if words.choose_k == "split":
         options = options_of(method, most)
@@ -174,8 +199,8 @@ def options_of(method: ProjectedHistogram, most: int) -> tuple[int, ...]:
 def gamma_given(
     method: ProjectedHistogram, count: ColumnCount, candidates: int, words: Words
 ) -> Fraction | None:
-    """gamma as given, or a fifth of epsilon less for each choice; None where the paper's rule works
-    it out."""
+    """gamma as given, or what the choices leave of epsilon; None where the paper's rule works it
+    out."""
     if count.least >= candidates and not count.stops:
         return Fraction(1)
     if method.gamma is not None:
@@ -189,7 +214,7 @@ def gamma_given(
         return gamma
     if words.choose_k != "stop":
         return None
-    return 1 - CHOICE_SHARE * min(count.most, MOST_SHARES)
+    return 1 - count.choice_share * count.most
 
 
 def gamma_of(
@@ -255,9 +280,10 @@ def stop_cells(
     return max(1, int(rows / (exact(method.rows_per_cell) * scale)))
 
 
-def noise_bins(cells: int) -> int:
-    """So many bins that three columns of them span `cells` cells, from 2 to 16."""
-    return min(MAX_BINS, max(2, int(cells ** (1 / 3) + 1e-9)))
+def noise_bins(cells: int, columns: int) -> int:
+    """So many bins that this many columns of them, three at most, span `cells` cells: from 2 to
+    16."""
+    return min(MAX_BINS, max(2, int(cells ** (1 / min(columns, BINNED_COLUMNS)) + 1e-9)))
 
 
 def published_domain(
@@ -276,7 +302,7 @@ def published_domain(
     if method.bins is not None:
         bins = method.bins
     elif cells is not None and words.bin_rule == "noise":
-        bins = noise_bins(cells)
+        bins = noise_bins(cells, count.most)
     elif rows is not None:
         every = words.bin_rule == "all-columns"
         bins = max(2, lei_bins(rows, len(names) if every else count.most + 1))

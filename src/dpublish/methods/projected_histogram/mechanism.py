@@ -154,7 +154,8 @@ class ProjectedHistogram(Mechanism):
         exponential choices, score = "discernibility", choose_k = "simulate", gamma of section
         2.3.2, bin_rule = "all-columns", A = 1/2.
     k : how many columns to choose; chosen by `choose_k` when left out.
-    max_k : the most columns that choose_k = "stop" chooses.
+    max_k : the most columns that choose_k = "stop" chooses; 1 to 4 when left out, as rows times
+        epsilon let choices tell columns apart.
     choose_k : "stop" (one private choice after the other, until a cell would be expected to hold
         too few rows for its noise; what is not spent on choosing goes to the counts), "simulate"
         (the paper's made-up data), "public" (`public_data`), or "split" (private rows, by data
@@ -167,8 +168,9 @@ class ProjectedHistogram(Mechanism):
         out.
     sigma : the share of discernible pairs that may stay undiscerned when k is chosen.
     gamma : share of epsilon for counting, the least of it under choose_k = "stop"; when left out,
-        what is left by one fifth of epsilon for each of up to three choices, or section 2.3.2 of
-        the paper where k is chosen by one of its rules.
+        what is left by half of epsilon for one choice, three tenths for each of two, a fifth for
+        each of three or 3/20 for each of four, or section 2.3.2 of the paper where k is chosen by
+        one of its rules.
     tuning, lost_pairs, inclusion : B, l and p of the paper's rule for gamma.
     score : "prediction" (charges a column for its cells) or "discernibility" (the paper's; favours
         columns with many levels). "prediction" when left out.
@@ -177,9 +179,10 @@ class ProjectedHistogram(Mechanism):
     bin_share : share of epsilon for finding the bins of numeric columns that declare none from the
         rows; 0: even bins. When left out, 1/5 where bin_rule is "noise" and there are rows enough
         to find them for all such columns, else 0.
-    bin_rule : so many bins that three binned columns have cells as large as `rows_per_cell` asks
-        for ("noise"), or Lei's rule for the k + 1 "published" columns, or for "all-columns" as the
-        paper has it. "noise" where choose_k is "stop", else "published", when left out.
+    bin_rule : so many bins that as many binned columns as may be chosen (three at most) have cells
+        as large as `rows_per_cell` asks for ("noise"), or Lei's rule for the k + 1 "published"
+        columns, or for "all-columns" as the paper has it. "noise" where choose_k is "stop", else
+        "published", when left out.
     threshold_factor : A in threshold = floor(A ln(n) / epsilon_h); 1/4 when left out, 1/2 where k
         is chosen by one of the paper's rules.
     threshold : the threshold itself, instead of A.
@@ -194,7 +197,7 @@ class ProjectedHistogram(Mechanism):
     target: str | None = None
     candidates: Sequence[str] | None = None
     k: Annotated[int | None, Interval(1)] = None
-    max_k: Annotated[int, Interval(1)] = 3
+    max_k: Annotated[int | None, Interval(1)] = None
     choose_k: WayToChooseK | None = None
     rows_per_cell: Annotated[Amount, Interval(above=0)] = 2
     public_data: object = field(default=None, repr=False, compare=False)

@@ -80,7 +80,7 @@ def plan_projected(
     target = target_of(method, schema)
     candidates = candidates_of(method, schema, target, words)
     rows = public_rows(method, schema)
-    count = count_columns(method, schema, target, candidates, rows, words)
+    count = count_columns(method, schema, target, candidates, rows, words, cost.epsilon)
     gamma = gamma_given(method, count, len(candidates), words)
     cells = None if rows is None else stop_cells(method, schema, cost.epsilon, rows, gamma)
     domain, bins = published_domain(method, schema, target, candidates, rows, count, words, cells)
@@ -302,8 +302,8 @@ def public_rows(method: ProjectedHistogram, schema: Schema) -> int | None:
 
 
 def _columns(count: ColumnCount) -> str:
-    if count.k is not None:
-        return f"{count.k} column{'s' if count.k > 1 else ''}"
+    if count.least == count.most:
+        return f"{count.most} column{'s' if count.most > 1 else ''}"
     return f"{count.least} to {count.most} columns"
 
 
