@@ -252,6 +252,19 @@ def test_methods_are_compared_by_what_can_be_learnt_of_a_target(tmp_path: Path) 
 BASKETS = [dp.FrequentItemsets(keep=4, pairs=2, larger=0), dp.SetPartition(), dp.BasicItemsets()]
 
 
+def test_the_usual_method_for_baskets_is_theirs(tmp_path: Path) -> None:
+    (tmp_path / "b.toml").write_text(
+        '[dataset]\nname = "b"\nneighbours = "add-remove-one"\nnominal_size = 500\n'
+        '[items]\nuniverse = ["bread", "red wine", "7", "tea"]\n'
+    )
+    (plan,) = Plan(schema=tmp_path / "b.toml", epsilon="1").run().plans
+    assert plan.method == "frequent-itemsets"
+    assert "pairs = 0 brings that error" in plan.text()
+    assert plan.forecast["item_error_without_pairs"] < plan.forecast["item_error"]
+    with pytest.raises(PlanError, match="frequent-itemsets"):
+        Compare(schema=tmp_path / "b.toml").run()
+
+
 @pytest.mark.parametrize("method", BASKETS, ids=lambda one: type(one).__name__)
 def test_baskets_are_rehearsed_with_questions_about_items(
     method: Mechanism, tmp_path: Path

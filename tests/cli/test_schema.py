@@ -140,7 +140,7 @@ def test_draft_is_stamped_and_refused(shop: Path, dpublish: Command) -> None:
             "--schema",
             "draft.toml",
             "--ledger",
-            "shop.ledger",
+            "refused.ledger",
             "--budget",
             "1",
         ),
@@ -148,5 +148,6 @@ def test_draft_is_stamped_and_refused(shop: Path, dpublish: Command) -> None:
     )
     assert refused.code == 2
     assert "[draft]" in refused.err
+    assert not (shop / "refused.ledger").exists()
     assert not (shop / "x.dpr").exists()
     assert CANARY not in (shop / "draft.toml").read_text()

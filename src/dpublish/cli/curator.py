@@ -47,7 +47,7 @@ def release(
         ),
     ],
     epsilon: Epsilon = None,
-    method: Method = "histogram",
+    method: Method = None,
     setting: Setting = None,
     delta: Delta = None,
     rho: Rho = None,

@@ -19,8 +19,13 @@ SchemaFile = Annotated[
     Path, typer.Option("--schema", "-s", metavar="FILE", help="The schema (TOML).")
 ]
 Method = Annotated[
-    str,
-    typer.Option("--method", "-m", metavar="NAME", help="How to publish, for example 'histogram'."),
+    str | None,
+    typer.Option(
+        "--method",
+        "-m",
+        metavar="NAME",
+        help="How to publish; 'histogram' when left out, of baskets 'frequent-itemsets'.",
+    ),
 ]
 Setting = Annotated[
     list[str] | None,

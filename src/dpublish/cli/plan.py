@@ -105,7 +105,7 @@ def plan(
         Path | None, typer.Option("--schema", "-s", metavar="FILE", help="The schema (TOML).")
     ] = None,
     epsilon: Epsilons = None,
-    method: Method = "histogram",
+    method: Method = None,
     setting: Setting = None,
     size: Size = None,
     delta: Delta = None,
@@ -226,7 +226,7 @@ def _figure(value: float) -> str:
 def rehearse(
     schema: SchemaFile,
     epsilon: Epsilons = None,
-    method: Method = "histogram",
+    method: Method = None,
     setting: Setting = None,
     question: Questions = None,
     public: Annotated[

@@ -159,13 +159,7 @@ class Curator:
         """
         say = progress or (lambda step: None)
         cost = as_cost(epsilon, delta, rho)
-        if self.schema.draft:
-            raise SchemaError(
-                f"Schema '{self.schema.name}' still carries the [draft] stamp: its levels and "
-                f"bounds were read off the rows. "
-                "Replace them by what you know without looking at the data, then delete the "
-                "[draft] table."
-            )
+        self.schema.require_final()
         say("planning")
         source = self._open_source()
         with source.pinned():  # the rows that are counted are those that were there now

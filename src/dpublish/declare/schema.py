@@ -218,6 +218,15 @@ class Schema:
             return replace(self, size=size, size_added=added)
         return replace(self, nominal_size=size, size_added=added)
 
+    def require_final(self) -> None:
+        """Refuse a draft: nothing may be published by it."""
+        if self.draft:
+            raise SchemaError(
+                f"Schema '{self.name}' still carries the [draft] stamp: its levels and bounds were "
+                "read off the rows. Replace them by what you know without looking at the data, "
+                "then delete the [draft] table."
+            )
+
     def column(self, name: str) -> Column:
         if name not in self.columns:
             raise SchemaError(

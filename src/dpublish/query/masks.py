@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
 from dpublish.models.bin_shapes import part_between
-from dpublish.query.predicate import And, Constant, Leaf, Node, Or, columns_of
+from dpublish.query.planes import cells_above
+from dpublish.query.predicate import And, Constant, Leaf, Node, Or, Plane, columns_of
 
 MAX_TABLE = 1 << 22
 
@@ -68,6 +69,8 @@ def select(node: Node, domain: Domain) -> Selection:
 def _select(node: Node, domain: Domain) -> Selection:
     if isinstance(node, Constant):
         return _constant(node.holds)
+    if isinstance(node, Plane):
+        return _plane(node, domain)
     if isinstance(node, And | Or):
         groups = _independent(node.parts)
         if len(groups) > 1:
@@ -101,6 +104,39 @@ def _constant(holds: bool) -> Selection:
         return Coverage(flags, flags, flags.astype(np.float64))
 
     return Selection(1, int(holds), int(holds), float(holds), cover)
+
+
+def cover_plane(node: Plane, domain: Domain, codes: Codes, count: int) -> Coverage:
+    """The coverage of given cells by a halfspace."""
+    share, inside, touched = cells_above(
+        [domain.axes[axis] for axis in node.axes],
+        node.weights,
+        node.bound,
+        node.strict,
+        lambda place: codes(node.axes[place]),
+        count,
+    )
+    return Coverage(inside, touched, np.where(inside, 1.0, share))
+
+
+def _plane(node: Plane, domain: Domain) -> Selection:
+    shape = tuple(domain.axes[axis].cardinality for axis in node.axes)
+    size = math.prod(shape)
+    if size > MAX_TABLE:
+        raise QueryError(
+            f"The columns of a weighted sum have {size:,} combinations of bins here; at most "
+            f"{MAX_TABLE:,} are looked at."
+        )
+    every = [code.astype(np.int64) for code in np.unravel_index(np.arange(size), shape)]
+    place = {axis: number for number, axis in enumerate(node.axes)}
+    found = cover_plane(node, domain, lambda axis: every[place[axis]], size)
+    return Selection(
+        size=size,
+        inside=int(found.inside.sum()),
+        touched=int(found.touched.sum()),
+        share=float(found.share.sum()),
+        cover=lambda codes, count: cover_plane(node, domain, codes, count),
+    )
 
 
 def _both(parts: Sequence[Selection]) -> Selection:
@@ -220,6 +256,11 @@ def _weigh_share(share: NDArray[np.float64], members: Sequence[list[int]]) -> fl
 def _collect(node: Node, leaves: dict[int, list[Leaf]]) -> None:
     if isinstance(node, Leaf):
         leaves[node.axis].append(node)
+    elif isinstance(node, Plane):
+        raise QueryError(
+            "A condition about a weighted sum stands beside another one about the same columns. "
+            "Ask for them one by one."
+        )
     elif not isinstance(node, Constant):
         for part in node.parts:
             _collect(part, leaves)
@@ -239,6 +280,7 @@ def _truth(
         shape[axes.index(node.axis)] = len(values)
         yes, no = (values == 1).reshape(shape), (values == 0).reshape(shape)
         return (no, yes) if node.negated else (yes, no)
+    assert not isinstance(node, Plane)  # `_collect` has refused it
     sides = [_truth(part, axes, leaves, classes) for part in node.parts]
     true, false = sides[0]
     for yes, no in sides[1:]:

@@ -62,6 +62,21 @@ class Leaf:
 
 
 @dataclass(frozen=True, eq=False)
+class Plane:
+    """A weighted sum of numeric columns that is at least `bound`, or above it where it is
+    `strict`. A row without a value in one of them does not meet it, nor its negation."""
+
+    axes: tuple[int, ...]
+    weights: tuple[float, ...]
+    bound: float
+    strict: bool
+
+    def negated(self) -> Plane:
+        weights = tuple(-weight for weight in self.weights)
+        return Plane(self.axes, weights, -self.bound, not self.strict)
+
+
+@dataclass(frozen=True, eq=False)
 class And:
     parts: tuple[Node, ...]
 
@@ -76,14 +91,15 @@ class Constant:
     holds: bool
 
 
-Node = Leaf | And | Or | Constant
+Node = Leaf | Plane | And | Or | Constant
 
 
-def parse_predicate(text: str | Node, domain: Domain) -> Node:
-    """Read a predicate, unless it is read already; `QueryError` says what is wrong and where."""
+def parse_predicate(text: str | Node, domain: Domain, *, planes: bool = False) -> Node:
+    """Read a predicate, unless it is read already; `QueryError` says what is wrong and where. With
+    `planes`, comparisons of weighted sums such as "2 * age + weight >= 150" are read as well."""
     if isinstance(text, Node):
         return text
-    return _Reader(domain).read(parse_sql(text), negated=False, depth=0)
+    return _Reader(domain, planes=planes).read(parse_sql(text), negated=False, depth=0)
 
 
 @contextmanager
@@ -183,8 +199,8 @@ _KNOWN_ARGUMENTS = {
 
 
 class _Reader:
-    def __init__(self, domain: Domain) -> None:
-        self.domain = domain
+    def __init__(self, domain: Domain, *, planes: bool = False) -> None:
+        self.domain, self.planes = domain, planes
         self.position = {name: index for index, name in enumerate(domain.names)}
 
     def read(self, tree: Tree, *, negated: bool, depth: int) -> Node:
@@ -201,8 +217,26 @@ class _Reader:
             return And(parts) if isinstance(tree, exp.And) != negated else Or(parts)
         if isinstance(tree, exp.Boolean):
             return Constant(bool(tree.this) != negated)
-        leaf = self._leaf(tree)
+        try:
+            leaf = self._leaf(tree)
+        except QueryError as error:
+            plane = self._plane(tree) if self.planes else None
+            if plane is None:
+                raise error from None
+            return plane.negated() if negated else plane
         return replace(leaf, negated=leaf.negated != (negated != bool(tree.args.get("negate"))))
+
+    def _plane(self, tree: Tree) -> Plane | None:
+        """A comparison of weighted sums; None where it is none."""
+        from dpublish.query.linear_condition import linear_condition
+
+        kinds = {axis.name: axis.kind for axis in self.domain.axes if axis.numeric}
+        try:
+            found = linear_condition(tree, kinds)
+        except QueryError:
+            return None
+        used = {self.position[name]: weight for name, weight in found.weights.items() if weight}
+        return Plane(tuple(used), tuple(used.values()), found.bound, found.strict)
 
     def _leaf(self, tree: Tree) -> Leaf:
         strange = [key for key, value in tree.args.items() if value and key not in _KNOWN_ARGUMENTS]
@@ -403,6 +437,8 @@ def columns_of(node: Node) -> frozenset[int]:
     """Which axes a predicate looks at."""
     if isinstance(node, Leaf):
         return frozenset({node.axis})
+    if isinstance(node, Plane):
+        return frozenset(node.axes)
     if isinstance(node, Constant):
         return frozenset()
     return frozenset().union(*(columns_of(part) for part in node.parts))

@@ -239,7 +239,7 @@ class Release(PaidFile):
     schema: Path
     epsilon: str | None = None
     rho: str | None = None
-    method: str = "histogram"
+    method: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     database: str | None = None
     spark: str | None = None
@@ -251,11 +251,14 @@ class Release(PaidFile):
         from dpublish.declare.schema import Schema
         from dpublish.methods.registry import method_from_settings
         from dpublish.outputs import keep_apart
+        from dpublish.requests.plans import method_for
 
         elsewhere = self.database is not None or self.data.startswith("spark:")
         file = None if elsewhere else self.data
         keep_apart(self.out, self.schema, file, self.ledger.removeprefix("sqlite:///"))
-        mechanism = method_from_settings(self.method, self.settings)
+        facts = Schema.read(self.schema)
+        facts.require_final()  # before a ledger is made
+        mechanism = method_from_settings(method_for(self.method, facts), self.settings)
         source = source_of(self.data, self.database, self.spark)
         allowance = self.allowance()
         amounts = numbers_of(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
@@ -264,21 +267,19 @@ class Release(PaidFile):
             from dpublish.ledger.state import remember
 
             remember(file)
-        with caller.private() as progress:
-            facts = Schema.read(self.schema)
-            with self.opened(allowance, caller) as account:
-                store = self.store or store_of(self.ledger, account.name)
-                curator = Curator(source, facts, ledger=account, store=store, signing_key=key)
-                made = curator.publish(
-                    mechanism,
-                    **amounts,
-                    key=self.key,
-                    out=self.out,
-                    overwrite=self.overwrite,
-                    again=self.again,
-                    progress=progress,
-                )
-                left = account.status()
+        with caller.private() as progress, self.opened(allowance, caller) as account:
+            store = self.store or store_of(self.ledger, account.name)
+            curator = Curator(source, facts, ledger=account, store=store, signing_key=key)
+            made = curator.publish(
+                mechanism,
+                **amounts,
+                key=self.key,
+                out=self.out,
+                overwrite=self.overwrite,
+                again=self.again,
+                progress=progress,
+            )
+            left = account.status()
         unsigned = tuple(not_signed(made, key, self.out))
         return Released(
             out=self.out, release=made, left=left, account=tuple(account.news), unsigned=unsigned

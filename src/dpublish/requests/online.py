@@ -108,6 +108,7 @@ class OpenSession(Paid):
             remember(self.data)
         with caller.private() as progress:
             facts = Schema.read(self.schema)
+            facts.require_final()  # before a ledger is made
             with self.opened(allowance, caller) as account:
                 curator = Curator(
                     source, facts, ledger=account, store=self.session.absolute().parent

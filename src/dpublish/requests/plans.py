@@ -29,6 +29,11 @@ def costs_of(epsilon: str | None, delta: str | None, rho: str | None) -> list[Co
     return [as_cost(one.strip(), delta, None) for one in epsilon.split(",")]
 
 
+def method_for(name: str | None, schema: Schema) -> str:
+    """The method that is asked for, or the usual one for such data."""
+    return name or ("histogram" if schema.items is None else "frequent-itemsets")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plans:
     """One plan per cost, and what to expect of questions at each. `epsilon` was solved for."""
@@ -63,7 +68,7 @@ class Plan(Request):
     epsilon: str | None = None
     delta: str | None = None
     rho: str | None = None
-    method: str = "histogram"
+    method: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     size: int | None = None
     questions: tuple[str, ...] = ()
@@ -79,12 +84,13 @@ class Plan(Request):
         from dpublish.methods.registry import method_from_settings
 
         if self.method in methods("solve"):
-            return self._solve()
+            return self._solve(self.method)
         if self.schema is None:
-            raise PlanError(f"A plan of {self.method} needs --schema FILE.")
+            raise PlanError(f"A plan of {self.method or 'a release'} needs --schema FILE.")
         schema = self._schema(self.schema)
-        door = "online" if self.method in methods("online") else "release"
-        method = method_from_settings(self.method, self.settings, door)  # type: ignore[arg-type]
+        name = method_for(self.method, schema)
+        door = "online" if name in methods("online") else "release"
+        method = method_from_settings(name, self.settings, door)  # type: ignore[arg-type]
         if door == "online" and (self.questions or self.error is not None):
             raise PlanError(
                 "A session promises one error for all its answers, which its plan states: "
@@ -106,15 +112,13 @@ class Plan(Request):
         facts = Schema.read(path)
         return facts if self.size is None else facts.with_size(self.size)
 
-    def _solve(self) -> Plans:
+    def _solve(self, name: str) -> Plans:
         from dpublish.optimize import plan
         from dpublish.requests.solve import mechanism_of
 
         if self.public is None:
-            raise PlanError(
-                f"A plan of {self.method} needs --public, the public part of the problem."
-            )
-        mechanism, _ = mechanism_of(self.method, self.public, self.form, self.k, self.settings)
+            raise PlanError(f"A plan of {name} needs --public, the public part of the problem.")
+        mechanism, _ = mechanism_of(name, self.public, self.form, self.k, self.settings)
         if self.rho is not None or self.epsilon is None:
             raise PlanError("Solvers take --epsilon (and --delta).")
         amounts = [one.strip() for one in self.epsilon.split(",")]
@@ -182,7 +186,7 @@ class Rehearse(Request):
     epsilon: str | None = None
     delta: str | None = None
     rho: str | None = None
-    method: str = "histogram"
+    method: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     questions: tuple[str, ...] = ()
     public: str | None = None
@@ -206,7 +210,7 @@ class Rehearse(Request):
                 )
         schema = Schema.read(self.schema)
         schema = schema if self.size is None else schema.with_size(self.size)
-        method = method_from_settings(self.method, self.settings)
+        method = method_from_settings(method_for(self.method, schema), self.settings)
         columns = getattr(method, "columns", None) or ()
         usual = default_questions(schema)
         own = [one for one in usual if _about(one, schema) <= {*columns}] if columns else usual
@@ -285,8 +289,9 @@ class Compare(Request):
         schema = schema if self.size is None else schema.with_size(self.size)
         if schema.items is not None:
             raise PlanError(
-                "Methods for baskets answer other questions than conditions: compare them with "
-                "'dpublish plan --method set-partition' and '--method basic-itemsets'."
+                "Methods for baskets answer other questions than conditions. Take "
+                "frequent-itemsets, unless you want what a paper's own method shows: 'dpublish "
+                "plan' with --method frequent-itemsets, set-partition or basic-itemsets."
             )
         if self.target is not None:
             schema = replace(schema, target=schema.column(self.target).name)

@@ -220,6 +220,22 @@ def test_the_plan_says_what_to_expect() -> None:
     assert "expect little but noise" in few.warnings[0]
 
 
+def test_few_transactions_are_counted_at_once_and_the_plan_warns_of_their_pairs() -> None:
+    """On generated baskets a first look at few transactions lost more than it brought
+    (benchmarks/defaults/baskets.py, FEW_ROWS)."""
+    cost, delta = Cost.pure(1), Cost.approximate(1, Fraction(1, 10**6))
+    few, many = (FrequentItemsets().plan(schema(5000, size=n), cost) for n in (9000, 60_000))
+    assert few.settings.rank_items is None
+    assert many.settings.rank_items is not None
+    assert FrequentItemsets(keep=50).plan(schema(5000, size=9000), cost).settings.rank_items
+    assert "allow a delta" in few.warnings[0]
+    assert not many.warnings
+    gaussian = FrequentItemsets().plan(schema(5000, size=9000), delta)
+    assert gaussian.settings.rank_items is None
+    assert not gaussian.warnings
+    assert FrequentItemsets().plan(schema(5000, size=60_000), delta).settings.rank_items
+
+
 def test_consistent_values_are_the_nearest_in_order() -> None:
     values, spread = np.array([10.0, 12.0, 3.0]), np.array([1.0, 1.0, 4.0])
     fitted = ordered_fit(values, spread, [(1, 0), (2, 1)])

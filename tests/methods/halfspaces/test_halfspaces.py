@@ -304,23 +304,63 @@ def test_the_best_way_for_a_few_columns_is_a_tree_that_answers_linear_conditions
     assert np.mean(errors) < 200
 
 
-def test_boxes_above_a_plane_are_those_whose_points_are() -> None:
-    from dpublish.declare.grid import TreeShape, grid_of
-    from dpublish.releases.interval_tree.ranges import above_plane
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("tilt", [0.0, 3.0])
+def test_boxes_above_a_plane_are_those_whose_points_are(strict: bool, tilt: float) -> None:
+    from dpublish.models.bin_shapes import share_below
+    from dpublish.query.planes import above_plane
 
-    schema = dp.Schema.from_toml(f'[dataset]\nname = "t"\n{CUBE}')
-    grids = [grid_of(schema.column(name), schema_name="t") for name in ("x", "y")]
-    shape = TreeShape.over(grids)
-    whole = shape.root()
-    for _ in range(3):
-        whole = shape.children(whole)
-    share, inside, touched = above_plane(shape, whole, [2.0, -1.0], 20.0)
-    starts, ends = shape.corners(whole)
-    for place in range(len(whole)):
-        x, y = np.meshgrid(
-            np.arange(starts[0][place], ends[0][place]), np.arange(starts[1][place], ends[1][place])
-        )
-        above = 2 * x - y >= 20
+    rng = np.random.default_rng(1)
+    low = rng.integers(0, 25, (60, 2)).astype(float)
+    high = low + rng.integers(0, 6, (60, 2))
+    share, inside, touched = above_plane(
+        low,
+        high,
+        [2.0, -1.0],
+        20.0,
+        steps=[1.0, 1.0],
+        strict=strict,
+        tilts=np.full((60, 2), tilt) if tilt else None,
+    )
+    cut = 0
+    for place in range(60):
+        sides = [np.arange(low[place, i], high[place, i] + 1) for i in (0, 1)]
+        parts = [
+            np.diff(share_below(np.full(len(one) + 1, tilt), np.linspace(0, 1, len(one) + 1)))
+            for one in sides
+        ]
+        sums = 2 * sides[0][:, None] - sides[1][None, :]
+        above = sums > 20 if strict else sums >= 20
         assert bool(inside[place]) <= bool(above.all())
         assert bool(touched[place]) >= bool(above.any())
-        assert abs(share[place] - above.mean()) < 0.05
+        assert abs(share[place] - (above * np.multiply.outer(*parts)).sum()) < 0.05
+        cut += 0 < above.mean() < 1
+    assert cut > 5
+
+
+MANY = "".join(f'[columns.c{i}]\nkind = "integer"\nlower = 0\nupper = 31\n' for i in range(8))
+
+
+@pytest.mark.parametrize(
+    ("columns", "settings", "kind"),
+    [
+        (3, {}, "interval-tree"),
+        (8, {}, "joined-histograms"),
+        (3, {"by": "joined"}, "joined-histograms"),
+        (8, {"cells": 50}, "halfspaces"),
+    ],
+)
+def test_the_plan_takes_the_best_way_and_names_the_others(
+    columns: int, settings: dict[str, Any], kind: str
+) -> None:
+    schema = dp.Schema.from_toml(f'[dataset]\nname = "t"\nsize = 20000\n{MANY}')
+    method = Halfspaces(columns=[f"c{i}" for i in range(columns)], **settings)
+    plan = method.plan(schema, ONE)
+    errors = plan.forecast["halfspace_errors"]
+    assert plan.kind == kind
+    assert set(errors) == {"joined", "sectors"} | ({"tree"} if columns == 3 else set())
+    assert errors["joined"] < errors["sectors"]
+    assert "Expected error in rows" in plan.text()
+    assert ("is expected to be nearer" in " ".join(plan.warnings)) == bool(settings)
+    more = method.plan(schema, Cost.pure(10)).forecast["halfspace_errors"]
+    assert all(more[way] < error for way, error in errors.items() if way != "sectors")

@@ -48,7 +48,6 @@ from dpublish.errors import (
     LedgerUnavailable,
     PlanError,
     PublishError,
-    SchemaError,
 )
 from dpublish.ledger.crashpoints import reach
 from dpublish.methods.online.base import OnlineMechanism, dense_counts
@@ -294,13 +293,7 @@ def open_session(
     from dpublish.methods.online.joined import method_of
 
     say = progress or (lambda step: None)
-    if curator.schema.draft:
-        raise SchemaError(
-            f"Schema '{curator.schema.name}' still carries the [draft] stamp: its levels and "
-            f"bounds were read off the rows. "
-            "Replace them by what you know without looking at the data, then delete the [draft] "
-            "table."
-        )
+    curator.schema.require_final()
     say("planning")
     source = curator._open_source()
     schema = curator._sized_schema(source)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 from typing import Annotated, Any, ClassVar
@@ -32,9 +32,11 @@ from dpublish.methods.frequent_itemsets.cells import (
 )
 from dpublish.methods.frequent_itemsets.plan import (
     FOCUS_ITEMS,
+    KEEP,
     FrequentSettings,
     Step,
     forecast_of,
+    one_round,
     sentences_of,
     share_of,
     warnings_of,
@@ -58,8 +60,6 @@ BITS = 64
 """Items among which pairs and larger sets are looked for: a transaction is a word of their bits."""
 MAX_EDGES = 100
 """Pairs that larger sets are put together from."""
-ONE_ROUND = 3
-"""Universes of up to so many times `keep` are counted at once, without a first look."""
 MAX_GRID = 1 << 16
 ROUNDS = 5
 """At most: items and pairs ranked and counted, larger sets counted."""
@@ -217,7 +217,8 @@ class FrequentItemsets(Mechanism):
     typical_items : how many items a transaction holds on average. A public guess that only the
         plan's forecast rests on.
     keep : how many items are counted again after the first look, which ranks them. Universes of up
-        to three times as many are counted at once.
+        to three times as many are counted at once, and, unless you change this number, so are
+        all where there are few transactions.
     pairs : how many pairs are counted. They are found among the 64 most frequent items.
     larger : how many larger sets are counted; 0 for none.
     max_size : how many items the largest set has.
@@ -231,7 +232,7 @@ class FrequentItemsets(Mechanism):
     basket: str | None = None
     separator: str | None = None
     typical_items: Annotated[int, Interval(1)] = 6
-    keep: Annotated[int, Interval(1)] = 200
+    keep: Annotated[int, Interval(1)] = KEEP
     pairs: Annotated[int, Interval(0, 2016)] = 75
     larger: Annotated[int, Interval(0, 1000)] = 40
     max_size: Annotated[int, Interval(2, 8)] = 5
@@ -245,6 +246,11 @@ class FrequentItemsets(Mechanism):
             raise PlanError("Counting frequent itemsets costs an epsilon or a rho above 0.")
         settings = self._settings(len(item_names(schema)), budget, schema)
         forecast = forecast_of(settings, schema, self.typical_items)
+        alone = None
+        if settings.count_pairs is not None:
+            items = replace(self, pairs=0)._settings(settings.items, budget, schema)
+            alone = forecast_of(items, schema, self.typical_items)["item_error"]
+            forecast["item_error_without_pairs"] = alone
         return Plan(
             method=self.method,
             kind=self.kind,
@@ -263,8 +269,8 @@ class FrequentItemsets(Mechanism):
             },
             settings=settings,
             forecast=forecast,
-            sentences=sentences_of(settings, forecast, schema, cost, self.typical_items),
-            warnings=warnings_of(forecast, schema),
+            sentences=sentences_of(settings, forecast, schema, cost, self.typical_items, alone),
+            warnings=warnings_of(settings, forecast, schema),
         )
 
     def _touched(self, schema: Schema) -> int:
@@ -319,7 +325,8 @@ class FrequentItemsets(Mechanism):
 
     def _settings(self, items: int, budget: BudgetSplit, schema: Schema) -> FrequentSettings:
         look = share_of(LOOK_ROWS, budget, schema, LEAST_LOOK, MOST_LOOK)
-        counted_items = items if items <= ONE_ROUND * self.keep else self.keep
+        at_once = one_round(items, self.keep, budget, schema)
+        counted_items = items if at_once else self.keep
         pairs, rank_pairs = self._pair_steps(counted_items, budget, schema, look / 2)
         larger = None
         if pairs is not None and counted_items > 2 and self.larger and self.max_size > 2:
@@ -329,7 +336,7 @@ class FrequentItemsets(Mechanism):
             step.touched + step.counts for step in (pairs, rank_pairs, larger) if step is not None
         )
         rest, rank_items = 1 - spent, None
-        if items > ONE_ROUND * self.keep:
+        if not at_once:
             rank_items = Step(
                 touched=look,
                 counts=(rest - 2 * look) * RANK_SHARE,

@@ -12,7 +12,18 @@ from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Settings, hidden
 
-RANK_TOLERANCE, COUNT_TOLERANCE = Fraction(20), Fraction(2)
+RANK_TOLERANCE, COUNT_TOLERANCE = Fraction(20), Fraction(4)
+"""Chosen on generated baskets (benchmarks/defaults/baskets.py), as all constants here."""
+KEEP = 200
+"""Items that are counted again, unless another number is asked for."""
+ONE_ROUND = 3
+"""Universes of up to so many times `keep` are counted at once, without a first look."""
+FEW_ROWS, FEW_GAUSSIAN = Fraction(5_000), Fraction(3, 10)
+"""So are larger ones where there are few transactions: for each standard deviation that a count has
+at the whole cost, and times the logarithm of how many times `keep` there are. Under Gaussian noise,
+which grows with the root of a cap, such a part of it."""
+PAIR_NOISE = {"laplace": 8_500, "gaussian": 1_000}
+"""Transactions for each such deviation below which the plan warns that pairs are lost in noise."""
 FOCUS_ITEMS, FOCUS_SETS = 100, 50
 """Among how many cells the weight that is taken off is thought to be spread."""
 
@@ -65,6 +76,21 @@ def share_of(
     return max(least, min(most, Fraction(round(1000 * needed), 1000)))
 
 
+def one_round(items: int, keep: int, budget: BudgetSplit, schema: Schema) -> bool:
+    """Whether all items are counted at once: there are few, or, unless another number is to be
+    kept, few transactions, so that a first look could not tell their order."""
+    if items <= ONE_ROUND * keep:
+        return True
+    if keep != KEEP:
+        return False
+    size = schema.size_or_nominal
+    if size is None:
+        return False
+    few = float(FEW_ROWS * (1 if budget.law == "laplace" else FEW_GAUSSIAN))
+    few *= budget.deviation(Fraction(1)) * math.log(items / keep)
+    return size * schema.unit.max_rows < few
+
+
 def forecast_of(settings: FrequentSettings, schema: Schema, typical: int) -> dict[str, Any]:
     """The expected error of an item count, and the smallest support that is likely to be seen.
 
@@ -101,6 +127,7 @@ def sentences_of(
     schema: Schema,
     cost: Cost,
     typical: int,
+    alone: float | None,
 ) -> tuple[str, ...]:
     found = "all" if settings.rank_items is None else f"the {settings.keep:,} most frequent"
     sets = "" if settings.count_pairs is None else f", then {settings.pairs_kept} pairs among them"
@@ -113,17 +140,43 @@ def sentences_of(
         f"If transactions hold about {typical} items (typical_items), an item count is off by "
         f"about {forecast['item_error']:,.3g}, and supports above about "
         f"{forecast['smallest_support']:,.3g} can be seen. An item that is not counted reads 0.",
+        *(
+            ()
+            if alone is None
+            else (
+                f"Pairs and larger sets take their share: if you need the counts of items alone, "
+                f"pairs = 0 brings that error to about {alone:,.3g}.",
+            )
+        ),
         "Long transactions count with a smaller weight. Intervals allow for what that takes away, "
         "and say how much of them that is.",
     )
 
 
-def warnings_of(forecast: dict[str, Any], schema: Schema) -> tuple[str, ...]:
+def warnings_of(
+    settings: FrequentSettings, forecast: dict[str, Any], schema: Schema
+) -> tuple[str, ...]:
     size = schema.size_or_nominal
-    if size is None or forecast["smallest_support"] <= size * schema.unit.max_rows / 2:
+    if size is None:
         return ()
+    if forecast["smallest_support"] <= size * schema.unit.max_rows / 2:
+        return _of_pairs(settings, size * schema.unit.max_rows)
     return (
         f"The smallest support that can be seen is about {forecast['smallest_support']:,.3g}, and "
         f"the schema speaks of {size * schema.unit.max_rows:,} transactions: expect little but "
         f"noise. Raise epsilon.",
+    )
+
+
+def _of_pairs(settings: FrequentSettings, rows: int) -> tuple[str, ...]:
+    budget = settings.budget
+    few = PAIR_NOISE[budget.law] * budget.deviation(Fraction(1))
+    if settings.rank_pairs is None or rows >= few:
+        return ()
+    better = "Raise epsilon"
+    if budget.law == "laplace":
+        better += ", or allow a delta, such as 1e-9, with which most were found"
+    return (
+        f"With {rows:,} transactions at this cost many pairs are lost in noise: of the 50 most "
+        f"frequent pairs of made-up baskets fewer than 35 were found. {better}.",
     )

@@ -21,7 +21,9 @@ from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output, Statistic
 from dpublish.methods.field_types import Interval
+from dpublish.methods.halfspaces.forecast import CLEAR, NAMES, Way, best_way, expected_errors
 from dpublish.methods.interval_tree.mechanism import IntervalTree
+from dpublish.methods.joined_histograms.mechanism import JoinedHistograms
 from dpublish.models.sectors import Sectors
 from dpublish.models.thresholded_counts import laplace_cumulants
 from dpublish.noise.base import IntArray, Noise
@@ -31,8 +33,7 @@ from dpublish.workloads import theory
 
 MAX_CELLS = 1 << 22
 MAX_COLUMNS = 64
-MAX_TREE_COLUMNS = 6
-By = Literal["best", "sectors", "tree"]
+By = Literal["best", "sectors", "tree", "joined"]
 
 
 @dataclass(frozen=True)
@@ -104,9 +105,10 @@ class Halfspaces(Mechanism):
     cells : how many cells each circle or sphere is cut into: the resolution of the net of
         directions.
     projection_seed : names the public random projections.
-    by : what is published: "sectors" of projections (the thesis), or the boxes of an interval
-        "tree", which answer linear conditions too. "best" takes the tree for up to six columns,
-        unless a setting of the sectors is given.
+    by : what is published: "sectors" of projections (the thesis), the boxes of an interval "tree"
+        or "joined" histograms, which answer linear conditions too. "best" takes the one with the
+        least expected error (the plan names them all), and the sectors where a setting of theirs
+        is given.
     """
 
     method: ClassVar[str] = "halfspaces"
@@ -120,46 +122,71 @@ class Halfspaces(Mechanism):
     by: By = "best"
 
     def plan(self, schema: Schema, cost: Cost) -> Plan[Any]:
-        if schema.items is None and self._takes_tree(self._names(schema)):
-            return self._tree_plan(schema, cost)
-        return self._sector_plan(schema, cost)
-
-    def _takes_tree(self, names: Sequence[str]) -> bool:
-        if self.by != "best":
-            return self.by == "tree"
-        asked = (self.k, self.projections, self.cells)
-        return len(names) <= MAX_TREE_COLUMNS and all(one is None for one in asked)
-
-    def _tree_plan(self, schema: Schema, cost: Cost) -> Plan[Any]:
-        """The plan of an interval tree, under this method's name."""
-        inner = IntervalTree(columns=self._names(schema)).plan(schema, cost)
-        reason = (
-            "as asked for"
-            if self.by == "tree"
-            else "they follow where rows are dense, while a hyperplane cuts about a quarter of the "
-            "sectors, whatever is in them, and more than two columns are projected (by = 'sectors' "
-            "is the thesis's way)"
-        )
-        why = f"Linear conditions are answered from the boxes of an interval tree: {reason}."
-        return replace(
-            inner,
-            method=self.method,
-            parameters={
-                "columns": list(self._names(schema)),
-                "k": self.k,
-                "projections": self.projections,
-                "cells": self.cells,
-                "projection_seed": self.projection_seed,
-                "by": self.by,
-            },
-            sentences=(why, *inner.sentences),
-        )
-
-    def _sector_plan(self, schema: Schema, cost: Cost) -> Plan[SectorSettings]:
         if schema.items is not None:
             raise PlanError(
                 "Halfspaces need [columns]; this schema declares set-valued data ([items])."
             )
+        names = self._names(schema)
+        errors = expected_errors(schema, len(names), cost)
+        way = self._way(errors, len(names))
+        plan: Plan[Any] = (
+            self._sector_plan(schema, cost)
+            if way == "sectors"
+            else self._inner(way, names).plan(schema, cost)
+        )
+        reason = "as asked for" if self.by == way else "the best way for so many columns"
+        if self.by == "best" and way == "sectors":
+            reason = "since a setting of theirs is given"
+        why = [f"Linear conditions are answered from {NAMES[way]}: {reason}."]
+        if errors:
+            each = ", ".join(f"{NAMES[one]} {error:,.3g}" for one, error in errors.items())
+            why.append(
+                f"Expected error in rows, on made-up tables of this size: {each}. Columns with "
+                "heaps of equal values err more."
+            )
+        if way == "joined":
+            why.append(
+                "Limits of conditions on more than two columns hold whatever the dependence of "
+                "columns that were not counted together, and are wide."
+            )
+        warnings = [*plan.warnings]
+        best = min(errors, key=lambda one: errors[one], default=way)
+        if errors and errors[best] < CLEAR * errors[way]:
+            better = f"by = '{best}' is expected to be nearer: {errors[best]:,.3g} rows"
+            warnings.append(f"{better} against {errors[way]:,.3g}.")
+        return replace(
+            plan,
+            method=self.method,
+            parameters={
+                **(plan.parameters if way == "sectors" else self._asked()),
+                "columns": list(names),
+                "by": self.by,
+            },
+            forecast={**plan.forecast, "halfspace_errors": {**errors}},
+            sentences=(*why, *plan.sentences),
+            warnings=tuple(warnings),
+        )
+
+    def _asked(self) -> dict[str, Any]:
+        return {
+            "k": self.k,
+            "projections": self.projections,
+            "cells": self.cells,
+            "projection_seed": self.projection_seed,
+        }
+
+    def _way(self, errors: dict[Way, float], columns: int) -> Way:
+        if self.by != "best":
+            return self.by
+        asked = (self.k, self.projections, self.cells)
+        return best_way(errors, columns) if all(one is None for one in asked) else "sectors"
+
+    @staticmethod
+    def _inner(way: str, names: Sequence[str]) -> IntervalTree | JoinedHistograms:
+        """The method of a release that answers linear conditions too."""
+        return IntervalTree(columns=names) if way == "tree" else JoinedHistograms(columns=names)
+
+    def _sector_plan(self, schema: Schema, cost: Cost) -> Plan[SectorSettings]:
         if cost.kind != "pure" or cost.epsilon <= 0:
             raise PlanError(
                 "Halfspaces cost a pure epsilon above 0: give epsilon = ... and leave delta and "
@@ -250,14 +277,18 @@ class Halfspaces(Mechanism):
         )
 
     def statistic(self, plan: Plan[Any]) -> Statistic:
-        if not isinstance(plan.settings, SectorSettings):
-            return IntervalTree(columns=self._names(plan.schema)).statistic(plan)
-        return SectorCounts(plan.settings.sectors)
+        if isinstance(plan.settings, SectorSettings):
+            return SectorCounts(plan.settings.sectors)
+        return self._planned(plan).statistic(plan)
 
     def run(self, noise: Noise, numbers: Any, plan: Plan[Any]) -> Output:
-        if not isinstance(plan.settings, SectorSettings):
-            return IntervalTree(columns=self._names(plan.schema)).run(noise, numbers, plan)
-        return noisy_sectors(noise, numbers, plan)
+        if isinstance(plan.settings, SectorSettings):
+            return noisy_sectors(noise, numbers, plan)
+        return self._planned(plan).run(noise, numbers, plan)
+
+    def _planned(self, plan: Plan[Any]) -> IntervalTree | JoinedHistograms:
+        way = "tree" if plan.kind == IntervalTree.kind else "joined"
+        return self._inner(way, self._names(plan.schema))
 
     def _sizes(self, columns: int) -> tuple[int, int, int]:
         k = self.k if self.k is not None else (2 if columns == 1 else 3)

@@ -113,12 +113,10 @@ class HalfspacesRelease(Release):
     def estimate(self, condition: str, *, level: float = 0.95) -> Estimate:
         """The same for a condition such as "2 * age + weight >= 150"; dates are written as
         '2020-01-31'."""
-        from dpublish.releases.halfspaces.linear_condition import linear_condition
+        from dpublish.query.linear_condition import linear_condition
 
-        weights, above = linear_condition(
-            condition, {grid.name: grid.kind for grid in self.sectors.grids}
-        )
-        return self.count(weights, above=above, level=level)
+        found = linear_condition(condition, {grid.name: grid.kind for grid in self.sectors.grids})
+        return self.count(found.weights, above=found.bound, level=level)
 
     def summary(self) -> dict[str, str]:
         out = super().summary()

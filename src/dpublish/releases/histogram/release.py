@@ -87,8 +87,8 @@ class HistogramRelease(CellsRelease, ResampledRelease):
         )
 
     def estimate(self, predicate: str | Node, *, level: float = 0.95) -> Estimate:
-        """How many rows satisfy a predicate such as "age >= 40 and income = '>50K'", with an error
-        bar.
+        """How many rows satisfy a predicate such as "age >= 40 and income = '>50K'", or a linear
+        condition such as "2 * age + hours >= 150", with an error bar.
 
         A count over part of a bin assumes that rows are spread evenly inside it; `low` and `high`
         do not assume so.
@@ -96,7 +96,8 @@ class HistogramRelease(CellsRelease, ResampledRelease):
         from dpublish.query.masks import select
         from dpublish.query.predicate import parse_predicate
 
-        selection = select(parse_predicate(predicate, self.domain), self.domain)
+        node = parse_predicate(predicate, self.domain, planes=True)
+        selection = select(node, self.domain)
         found = selection.cover(
             lambda index: decode_cells(self.cells, self.domain, index), len(self.cells)
         )

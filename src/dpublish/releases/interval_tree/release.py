@@ -178,8 +178,8 @@ class IntervalTreeRelease(AggregatesRelease):
         from dpublish.query.masks import select
         from dpublish.query.predicate import parse_predicate
 
-        domain = self._cells.domain
         try:
+            domain = self._cells.domain
             node = parse_predicate(predicate, domain)
         except QueryError as error:
             linear = self._linear(predicate, level)
@@ -193,19 +193,30 @@ class IntervalTreeRelease(AggregatesRelease):
     def _linear(self, predicate: str, level: float) -> Estimate | None:
         """Rows above a hyperplane, by the part of every box that lies above it; None where the
         condition is none about a weighted sum. Rows that lack a value meet no such condition."""
-        from dpublish.releases.halfspaces.linear_condition import linear_condition
-        from dpublish.releases.interval_tree.ranges import above_plane
+        from dpublish.query.linear_condition import linear_condition
+        from dpublish.query.planes import above_plane
 
+        grids = self.shape.grids
         try:
-            weights, bound = linear_condition(
-                predicate, {grid.name: grid.kind for grid in self.shape.grids}
-            )
+            asked = linear_condition(predicate, {grid.name: grid.kind for grid in grids})
         except QueryError:
             return None
-        factors = [weights.get(name, 0.0) for name in self.columns]
-        found = above_plane(self.shape, self.boxes, factors, bound)
+        starts, ends = self.shape.corners(self.boxes)
+        steps = [float(grid.step) if grid.whole else 0.0 for grid in grids]
+        found = above_plane(
+            np.stack([grid.value(at) for grid, at in zip(grids, starts, strict=True)], axis=1),
+            # the last value of a run of whole numbers is one before the next run starts
+            np.stack([grid.value(at) for grid, at in zip(grids, ends, strict=True)], axis=1)
+            - np.array(steps),
+            [asked.weights.get(name, 0.0) for name in self.columns],
+            asked.bound,
+            steps=steps,
+            strict=asked.strict,
+        )
         room = len(self._parts[0]) - len(self.boxes)
-        share, inside, touched = (np.pad(part, (0, room))[None, :] for part in found)
+        share, inside, touched = (
+            np.pad(part.astype(np.float64), (0, room))[None, :] for part in found
+        )
         return self._from_weights(share, inside, touched, check_level(level)).one()
 
     def _of_absent(self, node: Node) -> Literal["none", "some", "all"]:

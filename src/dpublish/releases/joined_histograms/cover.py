@@ -10,8 +10,8 @@ import numpy as np
 
 from dpublish.declare.domain import Domain
 from dpublish.models.junction_tree.consistency import Ints
-from dpublish.query.masks import Coverage, select
-from dpublish.query.predicate import And, Constant, Leaf, Node, Or
+from dpublish.query.masks import Coverage, cover_plane, select
+from dpublish.query.predicate import And, Constant, Leaf, Node, Or, Plane
 
 
 def cover_codes(
@@ -25,7 +25,10 @@ def cover_codes(
     place = {column: index for index, column in enumerate(columns)}
     # a domain of these columns alone: the number of cells of a whole table may be beyond any float
     small = Domain(tuple(domain.axes[column] for column in columns))
-    return select(_moved(node, place), small).cover(lambda index: codes[index], count)
+    moved = _moved(node, place)
+    if isinstance(moved, Plane):
+        return cover_plane(moved, small, codes.__getitem__, count)
+    return select(moved, small).cover(lambda index: codes[index], count)
 
 
 def cover_table(node: Node, domain: Domain, columns: Sequence[int]) -> Coverage:
@@ -48,6 +51,8 @@ def _moved(node: Node, place: dict[int, int]) -> Node:
     """The same predicate with axes renumbered."""
     if isinstance(node, Leaf):
         return replace(node, axis=place[node.axis])
+    if isinstance(node, Plane):
+        return replace(node, axes=tuple(place[axis] for axis in node.axes))
     if isinstance(node, And | Or):
         return type(node)(tuple(_moved(part, place) for part in node.parts))
     return node

@@ -37,8 +37,9 @@ from dpublish.models.junction_tree.known_sums import Corrections, all_labels, of
 from dpublish.models.junction_tree.measured import Measured
 from dpublish.models.junction_tree.model import JunctionModel
 from dpublish.models.junction_tree.model_error import block_mask, count_boxes, level_blocks
-from dpublish.query.predicate import And, Constant, Node, Or, columns_of
+from dpublish.query.predicate import And, Constant, Node, Or, Plane, columns_of
 from dpublish.releases.joined_histograms.cover import cover_table
+from dpublish.releases.joined_histograms.linear import best_splits
 
 MAX_CELLS = 1 << 22
 MAX_PARTS = 4
@@ -261,7 +262,9 @@ class Intervals:
         return self._bounds(node, alpha)
 
     def _bounds(self, node: Node, alpha: float) -> Range:
-        """Bounds from the parts of a conjunction or disjunction."""
+        """Bounds from the parts of a conjunction or disjunction, or of a weighted sum."""
+        if isinstance(node, Plane) and self._model is not None:
+            return self._plane_bounds(node, alpha)
         if not isinstance(node, And | Or):
             return Range(0.0, self._total(alpha).high, self._total(alpha).high / 2, BOUNDS)
         parts = list(node.parts)
@@ -279,6 +282,18 @@ class Intervals:
         low = min(low, high)
         note = MODEL_ERROR if any(one.note == MODEL_ERROR for one in more) else BOUNDS
         return Range(low, high, (high - low) / (2 * quantile(alpha / 2, "gaussian")), note)
+
+    def _plane_bounds(self, node: Plane, alpha: float) -> Range:
+        """Bounds of a weighted sum from two parts of it, whatever their dependence."""
+        assert self._model is not None
+        first, last, ways = best_splits(node, self._domain, self._model, self._measured.tables)
+        each = alpha / (3 * ways)
+        total = self._total(each)
+        low = sum(self._range(part, each).low for part in first) - total.high
+        high = sum(self._range(part, each).high for part in last)
+        low, high = max(0.0, low), min(total.high, high)
+        high = max(low, high)
+        return Range(low, high, (high - low) / (2 * quantile(alpha / 2, "gaussian")), BOUNDS)
 
     def model_error_bound(self, first: int, second: int, alpha: float) -> float | None:
         """Rows by which a box of two columns may be off the model, but for alpha; None when that

@@ -132,7 +132,8 @@ class JoinedRelease(ResampledRelease):
         ]
 
     def estimate(self, predicate: str | Node, *, level: float = 0.95) -> Estimate:
-        """How many rows satisfy a predicate such as "age >= 40 and income = '>50K'".
+        """How many rows satisfy a predicate such as "age >= 40 and income = '>50K'", or a linear
+        condition such as "2 * age + hours >= 150".
 
         The value is the model's. For a predicate within one column, or one counted table, with or
         without the target, the interval covers the noise. For two columns that were not counted
@@ -142,7 +143,7 @@ class JoinedRelease(ResampledRelease):
         """
         from dpublish.query.predicate import parse_predicate
 
-        node = parse_predicate(predicate, self.domain)
+        node = parse_predicate(predicate, self.domain, planes=True)
         if self._ruled_out(node):
             return Estimate(0.0, 0.0, 0.0, 0.0, check_level(level), note=RULED_OUT)
         value = min(self._expected(node), self.most_rows)
@@ -307,9 +308,13 @@ class JoinedRelease(ResampledRelease):
     def _expected(self, node: Node) -> float:
         """The model's count of a predicate: exact where the table fits, or where the predicate ties
         no columns together; from drawn rows otherwise."""
-        from dpublish.query.predicate import columns_of
+        from dpublish.query.masks import cover_plane
+        from dpublish.query.predicate import Plane, columns_of
 
         columns = sorted(columns_of(node))
+        if isinstance(node, Plane) and self._combinations(columns) > DRAWN:
+            drawn = cover_plane(node, self.domain, self._drawn.__getitem__, DRAWN)
+            return self.model.total * float(drawn.share.mean())
         try:
             expected = self.model.joint(columns)
         except TableTooLarge:
@@ -317,6 +322,10 @@ class JoinedRelease(ResampledRelease):
                 DRAWN, np.random.default_rng(0)
             )
         return float((cover_table(node, self.domain, columns).share * expected).sum())
+
+    def _combinations(self, columns: Sequence[int]) -> int:
+        """How many combinations of levels some columns have."""
+        return math.prod(self.domain.shape[column] for column in columns)
 
     def _possible(self, indexes: Sequence[int]) -> NDArray[np.bool_]:
         """Which combinations of levels of some columns no rule forbids."""
@@ -342,7 +351,7 @@ class JoinedRelease(ResampledRelease):
         columns = sorted(columns_of(node))
         if not any(set(one.columns) <= set(columns) for one in self.measured.zeros):
             return False
-        if math.prod(self.domain.shape[column] for column in columns) > DRAWN:
+        if self._combinations(columns) > DRAWN:
             return False
         touched = cover_table(node, self.domain, columns).touched
         return bool(touched.any()) and not bool((touched & self._possible(columns)).any())

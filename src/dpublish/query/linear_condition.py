@@ -37,14 +37,18 @@ class Linear:
         )
 
 
-def linear_condition(text: str, columns: Mapping[str, str]) -> tuple[dict[str, float], float]:
-    """Weights and a bound: the condition holds where the weighted sum of columns is at least the
-    bound. `columns` has the kind of each.
+@dataclass(frozen=True)
+class Halfspace:
+    """Where a weighted sum of columns is at least `bound`, or above it where it is `strict`."""
 
-    Strict and other comparisons are taken alike: what lies on the plane itself is within the margin
-    either way.
-    """
-    tree = bare(parse_sql(text, example=_CONDITION))
+    weights: dict[str, float]
+    bound: float
+    strict: bool
+
+
+def linear_condition(text: str | Tree, columns: Mapping[str, str]) -> Halfspace:
+    """The halfspace of a condition, which may have been parsed. `columns` has the kind of each."""
+    tree = bare(parse_sql(text, example=_CONDITION) if isinstance(text, str) else text)
     if isinstance(tree, exp.GTE | exp.GT):
         sign = 1.0
     elif isinstance(tree, exp.LTE | exp.LT):
@@ -64,7 +68,8 @@ def linear_condition(text: str, columns: Mapping[str, str]) -> tuple[dict[str, f
         math.isfinite(number) for number in (*difference.weights.values(), difference.number)
     ):
         raise QueryError("The numbers of the condition are too large.")
-    return difference.weights, -difference.number
+    strict = isinstance(tree, exp.GT | exp.LT)
+    return Halfspace(difference.weights, -difference.number, strict)
 
 
 def _read(tree: Tree, columns: Mapping[str, str], depth: int) -> Linear:

@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 from dpublish.errors import QueryError
-from dpublish.releases.halfspaces.linear_condition import linear_condition
+from dpublish.query.linear_condition import linear_condition
 
 COLUMNS = {"age": "integer", "weight": "real", "last visit": "date"}
 
@@ -33,9 +33,10 @@ COLUMNS = {"age": "integer", "weight": "real", "last visit": "date"}
 def test_a_condition_is_a_weighted_sum_and_a_bound(
     text: str, weights: dict[str, float], bound: float
 ) -> None:
-    found, above = linear_condition(text, COLUMNS)
-    assert {name: weight for name, weight in found.items() if weight} == weights
-    assert above == pytest.approx(bound)
+    found = linear_condition(text, COLUMNS)
+    assert {name: weight for name, weight in found.weights.items() if weight} == weights
+    assert found.bound == pytest.approx(bound)
+    assert found.strict == (">" in text.replace(">=", "") or "<" in text.replace("<=", ""))
 
 
 @pytest.mark.parametrize(
