@@ -12,7 +12,14 @@ import pytest
 
 import dpublish as dp
 from cli.conftest import Command
-from dpublish.curator.rehearse import default_questions, epsilon_for, rehearse, stand_in, truth_of
+from dpublish.curator.rehearse import (
+    default_questions,
+    epsilon_for,
+    payable,
+    rehearse,
+    stand_in,
+    truth_of,
+)
 from dpublish.declare.schema import Schema
 from dpublish.errors import InputError, PlanError
 from dpublish.ledger import state
@@ -207,6 +214,20 @@ def test_methods_are_compared_without_data(schema: Path) -> None:
     assert found.recommended == "histogram"
     assert "interval-tree" in found.reasons
     assert json.dumps(plain(found.to_json()))
+    assert found.to_json()["settings"].keys() == {"histogram"}
+
+
+def test_a_delta_leaves_methods_in_the_comparison_that_take_none(tmp_path: Path) -> None:
+    """They cost no more with their epsilon alone; what is refused for another reason stays so."""
+    file = tmp_path / "clinic.toml"
+    file.write_text(LABEL)
+    declared, cost = Schema.read(file), Cost.approximate(1, "1e-9")
+    assert payable(dp.PrivateClassifier(target="ill"), declared, cost) == Cost.pure(1)
+    assert payable(dp.JoinedHistograms(), declared, cost) == cost
+    with pytest.raises(PlanError, match="smoker"):
+        payable(dp.IntervalTree(columns=["smoker"]), declared, cost)
+    found = Compare(schema=file, delta="1e-9", target="ill", methods=("private-classifier",)).run()
+    assert found.recommended == "private-classifier"
 
 
 LABEL = """

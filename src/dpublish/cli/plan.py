@@ -343,7 +343,9 @@ def compare(
     for name, reason in found.reasons.items():
         screen.say(f"  {name}: {reason}", style="dim")
     if found.recommended is not None:
-        screen.say(f"Recommended: {found.recommended}", style="bold green")
+        told = found.settings.get(found.recommended, {})
+        words = [found.recommended, *(f"--set {key}={value}" for key, value in told.items())]
+        screen.say(f"Recommended: {' '.join(words)}", style="bold green")
         for warning in found.warnings[found.recommended]:
             screen.say(f"  Note: {warning}", style="yellow")
     screen.say(NOT_ABOUT, style="yellow")

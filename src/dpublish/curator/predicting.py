@@ -19,7 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.analyse.predict import hand_till_auc
-from dpublish.curator.rehearse import ROWS, release_of, stand_in
+from dpublish.curator.rehearse import ROWS, payable, release_of, stand_in
 from dpublish.declare.columns import Column
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, PublishError
@@ -78,9 +78,11 @@ def expected_areas(
         progress(f"trying {name}")
         method = method_from_settings(name, METHODS[name])
         try:
-            warnings[name] = method.plan(replace(schema, target=target), costs[0]).warnings
+            told = replace(schema, target=target)
+            paid = [payable(method, told, cost) for cost in costs]
+            warnings[name] = method.plan(told, paid[0]).warnings
             # with fewer rows than there are, a larger epsilon says as much
-            plans = [method.plan(sized, _scaled(cost, thinned)) for cost in costs]
+            plans = [method.plan(sized, _scaled(cost, thinned)) for cost in paid]
             areas[name] = [
                 fmean(_area(method, plan, sized, *world) for world in worlds) for plan in plans
             ]

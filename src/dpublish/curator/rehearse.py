@@ -143,6 +143,18 @@ def rehearse(
     )
 
 
+def payable(mechanism: Mechanism, schema: Schema, cost: Cost) -> Cost:
+    """The cost, or its epsilon alone where the method takes no delta: that costs no more."""
+    if cost.kind != "approximate":
+        return cost
+    try:
+        mechanism.plan(schema, cost)
+    except PlanError:
+        cost = Cost.pure(cost.epsilon)
+        mechanism.plan(schema, cost)
+    return cost
+
+
 def _answered(
     made: Sequence[Any], question: str, cost: Cost, truth: float, level: float
 ) -> Answered:

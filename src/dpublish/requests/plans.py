@@ -243,6 +243,8 @@ class Compared:
     target: str | None = None
     """The label to predict, where methods are compared for one: `areas` then, and no errors."""
     areas: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What each method was told, for `--set`; those that are missing have their defaults."""
 
     def to_json(self) -> Mapping[str, Any]:
         from dpublish.curator.rehearse import NOT_ABOUT
@@ -259,6 +261,7 @@ class Compared:
             "not_suitable": dict(self.reasons),
             "warnings": {method: list(said) for method, said in self.warnings.items() if said},
             "recommended": self.recommended,
+            "settings": {method: dict(some) for method, some in self.settings.items() if some},
             "answers": {
                 method: [one.to_json() for one in tried.answers]
                 for method, tried in self.rehearsals.items()
@@ -281,7 +284,7 @@ class Compare(Request):
     methods: tuple[str, ...] = ()
 
     def run(self, caller: Caller = NOBODY) -> Compared:
-        from dpublish.curator.rehearse import default_questions, rehearse
+        from dpublish.curator.rehearse import default_questions, payable, rehearse
         from dpublish.declare.schema import Schema
         from dpublish.methods.registry import method_from_settings
 
@@ -304,12 +307,14 @@ class Compare(Request):
         errors: dict[str, tuple[float | None, ...]] = {}
         reasons: dict[str, str] = {}
         tried: dict[str, Rehearsal] = {}
-        for name, settings in _candidates(schema, asked, self.methods).items():
+        candidates = _candidates(schema, asked, self.methods)
+        for name, settings in candidates.items():
             caller.progress(f"trying {name}")
             try:
                 method = method_from_settings(name, settings)
+                paid = [payable(method, schema, cost) for cost in costs]
                 found = rehearse(
-                    method, schema, costs, questions=asked, runs=5, progress=caller.progress
+                    method, schema, paid, questions=asked, runs=5, progress=caller.progress
                 )
             except PublishError as error:
                 reasons[name] = str(error)
@@ -328,6 +333,7 @@ class Compare(Request):
             warnings={name: found.plans[0].warnings for name, found in tried.items()},
             recommended=best,
             rehearsals=tried,
+            settings={name: candidates[name] for name in tried},
         )
 
     def _for_target(self, schema: Schema, target: str, caller: Caller) -> Compared:
