@@ -7,6 +7,12 @@ at one or two values. 10,000 rows, one row replaced, epsilon 1, pure and with de
 quantiles of each column of 40,000 drawn rows. A rank error is how far the wanted share is from the
 ranks that the found value has among the true ones.
 
+    python benchmarks/joined_tuning/quantiles.py --drawn --seeds 12 --set "" --set bins=24
+
+does the same with ten columns whose shapes are drawn too: log-normal, Pareto, gamma and normal
+ones, and up to three heaps of 5 to 40% at round numbers, the bounds among them. Defaults are chosen
+on these, and the ten above are left to see what came of it.
+
     python benchmarks/joined_tuning/quantiles.py --grid --seeds 2
 
 prints, for other numbers of rows and costs, what the plan's warning about quantiles goes by beside
@@ -17,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -43,15 +50,38 @@ def numbers(seed: int) -> Numbers:
     return {name: np.minimum(values, 1e6) for name, values in made.items()}
 
 
+def drawn_numbers(seed: int) -> Numbers:
+    rng = np.random.default_rng(50_000 + seed)
+    made: Numbers = {}
+    for place in range(10):
+        kind = rng.integers(7)
+        if kind == 0:
+            values = rng.lognormal(rng.uniform(0, 11.5), rng.uniform(0.3, 1.6), ROWS)
+        elif kind == 1:
+            values = (rng.pareto(rng.uniform(1, 3), ROWS) + 1) * 10 ** rng.uniform(0.5, 4)
+        elif kind == 2:
+            values = rng.gamma(rng.uniform(0.7, 4), 10 ** rng.uniform(2, 5), ROWS)
+        elif kind == 3:
+            values = rng.normal(rng.uniform(2e5, 8e5), rng.uniform(1e4, 1e5), ROWS)
+        else:
+            values = rng.lognormal(rng.uniform(5, 11.5), rng.uniform(0.4, 1.3), ROWS)
+            for _ in range(rng.integers(1, 4)):
+                at = float(rng.choice([0, 1, 2, 5, 10, 15, 20, 25, 40, 50, 75, 100]))
+                at *= 10.0 ** rng.integers(0, 5)
+                values = np.where(rng.random(ROWS) < rng.uniform(0.05, 0.4), at, values)
+        made[f"drawn{place}"] = np.clip(values, 0, 1e6)
+    return made
+
+
 def rank_error(ordered: NDArray[np.float64], found: float, share: float) -> float:
     first = np.searchsorted(ordered, found, side="left") / len(ordered)
     last = np.searchsorted(ordered, found, side="right") / len(ordered)
     return float(max(0.0, first - share, share - last))
 
 
-def schema_text(rows: int) -> str:
+def schema_text(rows: int, names: Iterable[str]) -> str:
     text = f'[dataset]\nname = "numbers"\nsize = {rows}\n'
-    for name in numbers(0):
+    for name in names:
         text += f'[columns.{name}]\nkind = "real"\nlower = 0.0\nupper = 1000000.0\n'
     return text
 
@@ -67,7 +97,8 @@ def grid(seeds: int) -> None:
     for rows in (3_000, 10_000, 40_000):
         globals()["ROWS"] = rows
         for cost in [*pure, *both]:
-            plan = dp.JoinedHistograms().plan(dp.Schema.from_toml(schema_text(rows)), cost)
+            schema = dp.Schema.from_toml(schema_text(rows, numbers(0)))
+            plan = dp.JoinedHistograms().plan(schema, cost)
             found = np.array([errors(seed, cost, {})[0] for seed in range(seeds)])
             warned = any("uantiles" in text for text in plan.warnings)
             noise = quantile_noise(plan.forecast["column_deviation_high"], 32, rows)
@@ -78,7 +109,9 @@ def grid(seeds: int) -> None:
             )
 
 
-def errors(seed: int, cost: Any, settings: dict[str, Any]) -> tuple[list[float], float]:
+def errors(
+    seed: int, cost: Any, settings: dict[str, Any], columns: Callable[[int], Numbers] = numbers
+) -> tuple[list[float], float]:
     """Of every quantile of every column, and the CPU seconds of the mechanism and the fit."""
     import dpublish as dp
     from dpublish.models.junction_tree.fit import fit_model
@@ -87,9 +120,9 @@ def errors(seed: int, cost: Any, settings: dict[str, Any]) -> tuple[list[float],
     from dpublish.releases.frames import drawn_values
     from dpublish.releases.joined_histograms.release import shaped
 
-    made = numbers(seed)
+    made = columns(seed)
     method = dp.JoinedHistograms(**settings)
-    plan = method.plan(dp.Schema.from_toml(schema_text(ROWS)), cost)
+    plan = method.plan(dp.Schema.from_toml(schema_text(ROWS, made)), cost)
     codes = [
         np.minimum(np.searchsorted(axis.edges, made[axis.name], side="right") - 1, axis.base - 1)
         for axis in method.statistic(plan).domain.axes
@@ -117,13 +150,15 @@ def main() -> None:
     parser.add_argument("--set", action="append", dest="settings")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--grid", action="store_true")
+    parser.add_argument("--drawn", action="store_true", help="columns of drawn shapes")
     given = parser.parse_args()
     if given.grid:
         grid(given.seeds)
         return
     for name, cost in (("pure", Cost.pure(1)), ("delta", Cost.approximate(1, "1e-9"))):
         for text in given.settings or [""]:
-            runs = [errors(seed, cost, parsed(text)[0]) for seed in range(given.seeds)]
+            columns = drawn_numbers if given.drawn else numbers
+            runs = [errors(seed, cost, parsed(text)[0], columns) for seed in range(given.seeds)]
             found = np.array([run for run, _ in runs])
             print(
                 f"{name} {text}: mean {found.mean():.4f}, above 0.02 {np.mean(found > 0.02):.3f}, "
