@@ -262,6 +262,21 @@ def test_a_histogram_does_not_collapse_to_one_cell_unasked() -> None:
     assert Histogram(columns=["x0", "x1"]).plan(schema, ONE).settings.domain.size > 1
 
 
+def test_plans_say_where_even_bins_may_serve_better() -> None:
+    wide = "".join(
+        f'[columns.{name}]\nkind = "real"\nlower = 0\nupper = 1000000\n' for name in "cd"
+    )
+    for size, columns, epsilon, told in (
+        (2000, ["c", "d"], "3/10", True),
+        (2000, ["c"], "3/10", False),
+        (20_000, ["c", "d"], "1", False),
+    ):
+        schema = schema_of(f"size = {size}", wide)
+        plan = Histogram(columns=columns).plan(schema, Cost.pure(epsilon))
+        assert plan.settings.search is not None
+        assert ("(bin_share = 0)" in plan.text()) is told
+
+
 def test_columns_that_get_one_bin_are_warned_of() -> None:
     many = "".join(f'[columns.x{i}]\nkind = "real"\nlower = 0\nupper = 1\n' for i in range(30))
     (warning,) = Histogram(threshold=50).plan(schema_of("size = 500", many), ONE).warnings
