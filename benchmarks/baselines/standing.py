@@ -28,7 +28,8 @@ on generated tables (`make bench`, which writes this page; the modules of `bench
 take real ones with `--data DIR`). Less is better. A difference of up to 5%, or of two standard
 errors where they are known, is even; larger ones may be, too, where few runs were made. Methods
 that stand here by the name of a paper (set-partition, basic-itemsets, multiplicative-weights, net)
-are kept for what the paper says of them; take the alternative that is named beside them.
+are kept for what the paper says of them; take the alternative that is named beside them. Plans of
+generalized-table and importance-weights say beforehand what is nearer for such questions.
 
 | task | default | best alternative | | others |
 | --- | --- | --- | --- | --- |

@@ -277,5 +277,23 @@ def test_wide_tables_are_refused_and_the_better_method_is_named() -> None:
     named = dp.GeneralizedTable(columns=[f"c{i}" for i in range(21)])
     (warning,) = named.plan(wide(21, 9276), dp.Cost.pure(1)).warnings
     assert "joined-histograms" in warning
-    few = dp.GeneralizedTable(columns=["c1", "c2", "c3"])
+    few = dp.GeneralizedTable(columns=["c1", "c2"])
+    (warning,) = few.plan(wide(21, 9276), dp.Cost.pure(1)).warnings
+    assert "histogram of these columns (125 cells)" in warning
+
+
+def test_nothing_is_named_where_nothing_serves() -> None:
+    with pytest.raises(dp.PlanError, match="no release of all of them would say much"):
+        dp.GeneralizedTable().plan(wide(21, 300), dp.Cost.pure(1))
+    named = dp.GeneralizedTable(columns=[f"c{i}" for i in range(21)])
+    (warning,) = named.plan(wide(21, 300), dp.Cost.pure(1)).warnings
+    assert "joined-histograms" not in warning
+
+
+def test_taxonomies_of_ones_own_are_not_warned_of_unless_they_are_many() -> None:
+    own = {"c1": [["a", "b"], ["c", "d", "(other)"]]}
+    few = dp.GeneralizedTable(columns=["c1", "c2", "c3"], taxonomies=own)
     assert not few.plan(wide(21, 9276), dp.Cost.pure(1)).warnings
+    many = dp.GeneralizedTable(columns=[f"c{i}" for i in range(21)], taxonomies=own)
+    (warning,) = many.plan(wide(21, 9276), dp.Cost.pure(1)).warnings
+    assert "most of them will not be told apart" in warning

@@ -38,6 +38,11 @@ MOST_SPLITS = 8
 WIDE, TOO_WIDE = 2, 3
 """Columns for each split that a row is expected to pass, above which a plan warns, and refuses
 where the columns were not named."""
+FEW_CELLS = 500
+"""Up to so many a histogram is nearer than joined histograms."""
+POOR = 10
+"""Rows for each column, in units of the noise of a count at all of epsilon, below which joined
+histograms are no nearer either."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,8 +187,12 @@ class GeneralizedTable(Mechanism):
             raise PlanError(
                 f"With {rows:,} rows at {cost.describe()} a region is expected to be split about "
                 f"{expected} time{'s' if expected > 1 else ''}, so that of {len(own)} columns "
-                "hardly any would be told apart. Name the few that matter (columns = ...), or use "
-                "joined-histograms, which publish all columns."
+                "hardly any would be told apart. Name the few that matter (columns = ...)"
+                + (
+                    ": no release of all of them would say much."
+                    if rows * cost.epsilon < POOR * scale_of * len(own)
+                    else ", or use joined-histograms, which publish all columns."
+                )
             )
         finest = scale_of / (cost.epsilon * LEAF_SHARE)
         settings = RegionSettings(
@@ -231,13 +240,7 @@ class GeneralizedTable(Mechanism):
                 f"({schema.neighbours}).",
                 f"{chooser}; counts have noise of scale up to {float(finest):.4g}.",
             ),
-            warnings=()
-            if rows is None or len(own) <= WIDE * expected
-            else (
-                f"A region of {rows:,} rows is expected to be split about {expected} times, and "
-                f"there are {len(own)} columns: most of them will not be told apart in most "
-                "regions. joined-histograms publish all columns.",
-            ),
+            warnings=self._warnings(domain, rows, len(own), expected, scale_of / cost.epsilon),
         )
 
     def statistic(self, plan: Plan[RegionSettings]) -> CodedRows:
@@ -247,6 +250,36 @@ class GeneralizedTable(Mechanism):
         self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan[RegionSettings]
     ) -> Output:
         return noisy_regions(noise, numbers, plan)
+
+    def _warnings(
+        self, domain: Domain, rows: int | None, columns: int, expected: int, scale: Fraction
+    ) -> tuple[str, ...]:
+        """What serves better, by public facts. Regions spread rows evenly over what they do not
+        tell apart, so without groups that somebody meant counts of conditions are nearer
+        elsewhere: by `python -m benchmarks.defaults.regions`."""
+        if rows is not None and domain.size > FEW_CELLS and rows < POOR * scale * columns:
+            return (
+                f"{rows:,} rows are so few for {columns} columns at this epsilon that no release "
+                "of all of them says much. Name the few that matter (columns = ...).",
+            )
+        if self.taxonomies is None:
+            other = (
+                f"a histogram of these columns ({domain.size:,} cells)"
+                if domain.size <= FEW_CELLS
+                else "joined-histograms"
+            )
+            return (
+                "Regions spread rows evenly over the values that they do not tell apart. Counts of "
+                f"conditions are likely to be nearer from {other}; take regions for taxonomies of "
+                "your own (taxonomies = ...).",
+            )
+        if rows is None or columns <= WIDE * expected:
+            return ()
+        return (
+            f"A region of {rows:,} rows is expected to be split about {expected} times, and "
+            f"there are {columns} columns: most of them will not be told apart in most "
+            "regions. joined-histograms publish all columns.",
+        )
 
     def _expected_splits(
         self, trees: Sequence[Taxonomy], rows: int | None, scale: Fraction, choosing: bool
