@@ -172,3 +172,38 @@ def test_the_key_of_the_office_is_for_its_owner_alone(served: Served) -> None:
     assert stat.S_IMODE(tables.stat().st_mode) == 0o600
     assert form_key(served.person(Role.admin).get("/account")) not in path.read_bytes().hex()
     assert now() > "2020"
+
+
+def test_an_account_of_the_provider_gets_no_password(served: Served) -> None:
+    """Whom the provider no longer lets in would keep a way in of their own."""
+    accounts = served.office.accounts
+    row = accounts.add("fay", [Role.curator], by="test", subject="https://id.example#4711")
+    with pytest.raises(InputError, match="identity provider"):
+        accounts.set_password(row["id"], PASSWORD, by="fay")
+    old = accounts.add("gil", [Role.curator], by="test", password=PASSWORD, subject="https://id#2")
+    assert accounts.check_password(old["name"], PASSWORD) is None
+    client = served.client()
+    client.post("/login/link", data={"key": accounts.new_link(row["id"], by="test")})
+    page = client.get("/account").text
+    assert "identity provider" in page
+    assert "/account/password" not in page
+
+
+def test_a_new_password_and_a_closed_account_end_links(served: Served) -> None:
+    accounts = served.office.accounts
+    row = accounts.add("ada", [Role.curator], by="test", password=PASSWORD)
+    first = accounts.new_link(row["id"], by="test")
+    accounts.set_password(row["id"], PASSWORD + "2", by="ada")
+    assert accounts.use_link(first) is None
+    second = accounts.new_link(row["id"], by="test")
+    accounts.change(row["id"], by="test", active=False)
+    accounts.change(row["id"], by="test", active=True)
+    assert accounts.use_link(second) is None
+
+
+def test_logging_in_again_ends_the_session_that_the_browser_had(served: Served) -> None:
+    served.office.accounts.add("ada", [Role.curator], by="test", password=PASSWORD)
+    client = served.client()
+    for _ in range(2):
+        assert client.post("/login", data={"name": "ada", "password": PASSWORD}).status_code == 303
+    assert len(served.office.store.rows(LOGINS)) == 1

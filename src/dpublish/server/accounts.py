@@ -18,7 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, Literal
 
-from sqlalchemy import insert
+from sqlalchemy import Connection, insert
 
 from dpublish.errors import InputError
 from dpublish.owned import owned_folder, replace_owned
@@ -150,21 +150,27 @@ class Accounts:
             values["active"] = active
         with self.store.change() as connection:
             set_rows(connection, ACCOUNTS, {"id": account}, values)
-            connection.execute(LOGINS.delete().where(LOGINS.c.account == account))
+            _end_entries(connection, account, links=active is False)
             record(connection, actor=by, action="account changed", subject=row["name"], **values)
 
     def set_password(self, account: str, password: str, *, by: str) -> None:
-        """A new password ends every session of the account."""
+        """A new password ends every session of the account, and links that nobody has used."""
+        if self.store.known(ACCOUNTS, "account", id=account)["subject"] is not None:
+            raise InputError(
+                "This account is the identity provider's: whom that lets in no longer must not "
+                "have another way in. It has no password here."
+            )
         hashed_password = _password_hash(password)
         with self.store.change() as connection:
             set_rows(connection, ACCOUNTS, {"id": account}, {"password": hashed_password})
-            connection.execute(LOGINS.delete().where(LOGINS.c.account == account))
+            _end_entries(connection, account, links=True)
             record(connection, actor=by, action="password set", subject=by)
 
     def check_password(self, name: str, password: str) -> Row | None:
         """The account, if the password is its own. Takes as long for names that nobody has."""
         row = self.find(name)
-        given = row["password"] if row is not None and row["active"] else None
+        own = row is not None and row["active"] and row["subject"] is None
+        given = row["password"] if row is not None and own else None
         right = _password_right(given or _NOBODYS, password)
         return row if right and given is not None else None
 
@@ -314,6 +320,14 @@ class Accounts:
 
     def _signed(self, what: str, text: str) -> str:
         return hmac.new(self._key, f"{what}:{text}".encode(), hashlib.sha256).hexdigest()
+
+
+def _end_entries(connection: Connection, account: str, *, links: bool) -> None:
+    """End the sessions of an account and, where asked for, links that would let somebody in."""
+    connection.execute(LOGINS.delete().where(LOGINS.c.account == account))
+    if links:
+        unused = (LINKS.c.account == account) & LINKS.c.used.is_(None)
+        connection.execute(LINKS.delete().where(unused))
 
 
 def _password_hash(password: str) -> str:

@@ -180,8 +180,12 @@ def _inside(aim: str) -> str:
 
 
 def let_in(office: Office, request: Request, account: Row, aim: str, *, how: str) -> Response:
-    """A new session for this browser; one that it had before is left behind."""
-    cookie = office.accounts.log_in(account, request.headers.get("user-agent", ""), how=how)
+    """A new session for this browser; one that it had before ends."""
+    browser = request.headers.get("user-agent", "")
+    before = office.accounts.by_cookie(request.cookies.get(office.cookie, ""), browser)
+    if before is not None:
+        office.accounts.log_out(before)
+    cookie = office.accounts.log_in(account, browser, how=how)
     roles = read_roles(account["roles"])
     aim = _inside(aim)
     if aim == START and roles <= {Role.researcher}:
@@ -237,6 +241,7 @@ def _account_page(request: Request, *, token: str | None = None) -> Response:
         "account.html",
         actor,
         has_password=bool(row and row["password"]),
+        of_provider=bool(row and row["subject"]),
         welcome="welcome" in request.query_params,
         tokens=[one for one in office.accounts.tokens(actor.account) if one["ended"] is None],
         token=token,
