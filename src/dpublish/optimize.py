@@ -108,9 +108,10 @@ def min_cut(
     edges: object,
     *,
     vertices: int | Iterable[object] | None = None,
-    rule: Literal["exact", "near-minimum"] | None = None,
+    rule: Literal["all", "vertex", "either", "exact", "near-minimum"] | None = None,
     cuts: Literal["listed", "karger-stein"] = "listed",
     size_share: Number = 0,
+    cost_share: Number = "1/10",
     **payment: Unpack[Payment],
 ) -> SolutionRelease:
     """Split public vertices in two so that few private edges run across (thesis, section 7.3).
@@ -118,7 +119,13 @@ def min_cut(
     `edges` may be a networkx graph. Its nodes are not taken as public by themselves: say
     `vertices=graph.nodes` if they are.
     """
-    mechanism = MinCut(vertices=_vertices(vertices), rule=rule, cuts=cuts, size_share=size_share)
+    mechanism = MinCut(
+        vertices=_vertices(vertices),
+        rule=rule,
+        cuts=cuts,
+        size_share=size_share,
+        cost_share=cost_share,
+    )
     return publish(
         mechanism, open_structure(edges, "edges", row_names(mechanism)), "min-cut", **payment
     )
@@ -190,6 +197,7 @@ def set_cover(
     costs: Sequence[Number] | None = None,
     rule: Literal["presence", "greedy", "weighted", "any-weights", "exact", "classes"] = "presence",
     cost_share: Number = "1/10",
+    size_share: Number = 0,
     **payment: Unpack[Payment],
 ) -> SolutionRelease:
     """Order public sets so that the first sets to hold the private elements are few or cheap
@@ -206,6 +214,7 @@ def set_cover(
         set_names=names,
         rule=rule,
         cost_share=cost_share,
+        size_share=size_share,
     )
     return publish(mechanism, open_structure(elements, "items"), "set-cover", **payment)
 
@@ -220,6 +229,7 @@ def public_projects(
     columns: Sequence[str] = (),
     examples: Sequence[Mapping[str, Any]] = (),
     rule: Literal["greedy", "exact"] = "greedy",
+    cost_share: Number = "1/10",
     **payment: Unpack[Payment],
 ) -> SolutionRelease:
     """Choose k public resources that are worth much to agents whose valuations are private (section
@@ -232,6 +242,7 @@ def public_projects(
         columns=tuple(columns),
         examples=tuple(examples),
         rule=rule,
+        cost_share=cost_share,
     )
     source: object = agents
     if worth == "coverage":

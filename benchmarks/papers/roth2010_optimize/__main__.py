@@ -232,7 +232,7 @@ def min_cuts(data: Path, quick: bool, done: Done) -> Cases:
         )
         degree = np.bincount(np.concatenate([edges.heads, edges.tails]), minlength=count)
         case = sweep(
-            MinCut(vertices=count),
+            MinCut(vertices=count, rule="near-minimum" if count > 18 else "exact"),
             edges,
             float(best),
             measure,
@@ -247,7 +247,7 @@ def coverage(data: Path, quick: bool, done: Done) -> Cases:
     rows = np.repeat(np.arange(len(agents)), np.diff(agents.starts))
     measure = lambda t: float(len(np.unique(rows[np.isin(agents.items, t["chosen"]["resource"])])))  # noqa: E731
     for k in (20,) if quick else (5, 20, 100):
-        mechanism = PublicProjects(k=k, resources=count)
+        mechanism = PublicProjects(k=k, resources=count, cost_share=0)
         # so much epsilon that greedy is exact
         greedy = measure(
             mechanism.run(

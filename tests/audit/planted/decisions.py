@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,12 @@ from dpublish.methods.solvers.inputs import edges_of, lists_of
 from dpublish.methods.solvers.k_median.demand import reach_of
 from dpublish.methods.solvers.k_median.mechanism import KMedian, better_sites, demand_sites
 from dpublish.methods.solvers.k_median.metric import Metric
+from dpublish.methods.solvers.min_cut.candidates import crossing, vertex_or_cut
 from dpublish.methods.solvers.min_cut.kernels import smallest_cut
 from dpublish.methods.solvers.min_cut.mechanism import noisy_size as noisy_cut_size
 from dpublish.methods.solvers.planning import estimated_costs
+from dpublish.methods.solvers.public_projects.mechanism import CoverageGains, worth_facts
+from dpublish.methods.solvers.set_cover.lightest import UNITS, certified_price, noisy_price
 from dpublish.methods.solvers.set_cover.mechanism import SetCover
 from dpublish.methods.solvers.set_cover.presence import better_order, chances_of
 from dpublish.methods.solvers.vertex_cover.mechanism import (
@@ -47,6 +51,8 @@ TRIANGLES = [(((0, 1), (0, 2)), ((0, 1), (0, 2), (1, 2))), (((0, 1),), ((0, 1), 
 GRAPHS_OF_HEAVY_ENDS = [((), ((1, 2),)), (((0, 1),), ((0, 1), (1, 2)))]
 FAMILY = SetCover(sets=lists_of([[0, 1], [1, 2], [2]]), elements=3, cost_share=0)
 FAMILY_PLAN = FAMILY.plan(SCHEMA, Cost.pure(1))
+PRICED = SetCover(sets=FAMILY.sets, elements=3, costs=[3, 1, 1], size_share="1/2", cost_share=0)
+PRICED_PLAN = PRICED.plan(SCHEMA, Cost.pure(1))
 DEMAND = [((30, 0, 0), (30, 0, 1)), ((2, 1, 0), (3, 1, 0))]
 GRAPHS = [((), ((0, 1),)), (((0, 1),), ((0, 1), (0, 2)))]
 PRESENT = [((0, 0, 0), (0, 0, 1)), ((1, 0, 0), (1, 1, 0))]
@@ -125,6 +131,34 @@ def cut_size_as_if_two_edges_were_protected_by_half(
     return int(noisy[0])
 
 
+def parted_vertex(noise: Noise, graph: tuple[tuple[int, int], ...]) -> Any:
+    return vertex_or_cut(noise, edges_of(graph), 3, Fraction(1)).tolist()
+
+
+def the_truly_smallest_cut_is_among_the_candidates(
+    noise: Noise, graph: tuple[tuple[int, int], ...]
+) -> Any:
+    """A cut that was found on the edges themselves, without noise, joins the choice."""
+    edges = edges_of(graph)
+    cuts = [np.arange(3) == vertex for vertex in range(3)]
+    found = min(cuts, key=lambda cut: crossing(edges, cut))
+    return vertex_or_cut(noise, edges, 3, Fraction(1), found).tolist()
+
+
+def worths(noise: Noise, agents: tuple[tuple[int, ...], ...]) -> Any:
+    chosen, public = np.array([0]), np.array([1])
+    gains = partial(CoverageGains, lists_of(agents), 2)
+    found = worth_facts(noise, gains, chosen, public, Fraction(1))
+    return found["cost_estimate"]["value"], found["public_cost_estimate"]["value"]
+
+
+def worths_as_if_an_agent_liked_one_thing(noise: Noise, agents: tuple[tuple[int, ...], ...]) -> Any:
+    """Noise for one of the two values, though an agent may add to both."""
+    gains = partial(CoverageGains, lists_of(agents), 2)
+    found = worth_facts(noise, gains, np.array([0]), np.array([1]), Fraction(2))
+    return found["cost_estimate"]["value"], found["public_cost_estimate"]["value"]
+
+
 def cover_weight(noise: Noise, graph: tuple[tuple[int, int], ...]) -> Any:
     return noisy_cover_size(noise, edges_of(graph), WEIGHED_PLAN.settings)["value"]
 
@@ -140,6 +174,27 @@ def cover_weight_by_the_lightest_vertex(noise: Noise, graph: tuple[tuple[int, in
         epsilon=settings.size_epsilon,
     )
     return float(int(noisy[0]) * unit)
+
+
+def cover_price(noise: Noise, present: tuple[int, ...]) -> Any:
+    prices, epsilon = PRICED_PLAN.settings.set_prices, PRICED_PLAN.settings.size_epsilon
+    assert prices is not None
+    assert epsilon is not None
+    there = np.array(present, dtype=np.int64)
+    return noisy_price(noise, PRICED.sets, prices, there, epsilon)["value"]
+
+
+def cover_price_by_the_cheapest_set(noise: Noise, present: tuple[int, ...]) -> Any:
+    """An element is taken to add no more than the cheapest of all sets, not of those that hold
+    it."""
+    prices, epsilon = PRICED_PLAN.settings.set_prices, PRICED_PLAN.settings.size_epsilon
+    assert prices is not None
+    assert epsilon is not None
+    held = certified_price(PRICED.sets, prices.prices, np.array(present, dtype=np.int64))
+    noisy = noise.laplace(
+        np.array([held], dtype=np.int64), sensitivity=Fraction(UNITS, 3), epsilon=epsilon
+    )
+    return float(int(noisy[0]) * prices.unit)
 
 
 class StandsOnRows(OnlineMultiplicativeWeights):
@@ -168,6 +223,22 @@ DECISIONS = (
         run=replayed(list(SESSION.pairs)[:6], runs=6),
     ),
     bug(
+        "public projects: two values with the noise of one",
+        "exact",
+        "privacy",
+        broken=worths_as_if_an_agent_liked_one_thing,
+        correct=worths,
+        run=exactly([(((0,),), ((0,), (0, 1))), (((0, 1),), ((0, 1), (0, 1)))], window=(0, 4)),
+    ),
+    bug(
+        "min-cut: the smallest cut of the rows is one of the candidates",
+        "exact",
+        "privacy",
+        broken=the_truly_smallest_cut_is_among_the_candidates,
+        correct=parted_vertex,
+        run=exactly([(((0, 1), (0, 2)), ((0, 1), (0, 2), (1, 2))), ((), ((0, 1),))], Fraction(1)),
+    ),
+    bug(
         "min-cut: the size of the smallest cut with half of the noise",
         "exact",
         "privacy",
@@ -182,6 +253,14 @@ DECISIONS = (
         broken=cover_weight_by_the_lightest_vertex,
         correct=cover_weight,
         run=replayed(GRAPHS_OF_HEAVY_ENDS),
+    ),
+    bug(
+        "set cover: the price of the cheapest cover with noise for the cheapest set",
+        "replay",
+        "sensitivity,distance",
+        broken=cover_price_by_the_cheapest_set,
+        correct=cover_price,
+        run=replayed([((0, 0, 0), (1, 0, 0)), ((0, 1, 1), (1, 1, 1))]),
     ),
     bug(
         "k-median: noise of the costs by the true demand",

@@ -167,12 +167,14 @@ def test_the_mechanism_finds_a_planted_cut_and_warns() -> None:
         if (p[0] < 30) == (p[1] < 30) and draw.random() < 0.9
     ]
     edges = edges_of([*pairs, (0, 59)])
-    mechanism = MinCut(vertices=60, cuts="karger-stein")
+    mechanism = MinCut(vertices=60, rule="near-minimum", cuts="karger-stein")
     plan = mechanism.plan(SCHEMA, Cost.approximate(60, "1e-6"))
     assert len(plan.warnings) == 1
     side = mechanism.run(SeededNoise(1), edges, plan).tables["sides"]["side"]
     assert side.tolist() == [False] * 30 + [True] * 30
-    large = MinCut(vertices=5000, cuts="karger-stein").plan(SCHEMA, Cost.approximate(1, "1e-6"))
+    large = MinCut(vertices=5000, rule="near-minimum", cuts="karger-stein").plan(
+        SCHEMA, Cost.approximate(1, "1e-6")
+    )
     assert "rounds of contraction" in large.warnings[1]
     with pytest.raises(PlanError, match="near-minimum"):
         MinCut(vertices=5, cuts="karger-stein").plan(SCHEMA, Cost.pure(1))

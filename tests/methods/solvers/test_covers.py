@@ -16,14 +16,14 @@ from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.solvers.inputs import Edges, edges_of, lists_of
 from dpublish.methods.solvers.planning import exp_below, first_hit_hazard
-from dpublish.methods.solvers.set_cover.mechanism import (
+from dpublish.methods.solvers.set_cover.greedy import (
     CoverState,
-    SetCover,
     greedy_order,
     halve_score,
     most_misses,
 )
-from dpublish.methods.solvers.set_cover.mechanism import weighted_order as weighted_sets
+from dpublish.methods.solvers.set_cover.greedy import weighted_order as weighted_sets
+from dpublish.methods.solvers.set_cover.mechanism import SetCover
 from dpublish.methods.solvers.set_cover.presence import cost_parts, whole_family
 from dpublish.methods.solvers.vertex_cover.kernels import cover_order, weighted_order
 from dpublish.methods.solvers.vertex_cover.mechanism import (

@@ -35,38 +35,41 @@ MANY_SETS = 7
 def min_cut() -> Iterator[Trial]:
     from dpublish.methods.solvers.min_cut.mechanism import MinCut
 
+    for rule, exact in (("all", NOISY), ("vertex", NOISY), ("exact", Exact(pairs=6))):
+        yield _trial(
+            "min-cut",
+            MinCut(vertices=3, rule=rule),  # type: ignore[arg-type]
+            Cost.pure(3),
+            case=rule,
+            pairs=_graph_pairs(3),
+            words=["--public", "3", *_set({"rule": rule})],
+            exact=exact,
+            sampled=Sampled(runs=2000),
+        )
     yield _trial(
         "min-cut",
-        MinCut(vertices=3),
-        Cost.pure(3),
-        pairs=_graph_pairs(3),
-        words=["--public", "3"],
-        exact=Exact(pairs=6),
-        sampled=Sampled(runs=2000),
-    )
-    yield _trial(
-        "min-cut",
-        MinCut(vertices=3, size_share="1/4"),
+        MinCut(vertices=3, size_share="1/4", cost_share=0),
         Cost.pure(3),
         case="with a size",
         pairs=_graph_pairs(3),
-        words=["--public", "3", *_set({"size_share": "1/4"})],
+        words=["--public", "3", *_set({"size_share": "1/4", "cost_share": "0"})],
         exact=Exact(pairs=1, window=(0, 1)),
         sampled=Sampled(runs=2000),
     )
     near = Cost.approximate(1, "1/100")
-    pairs, rule = _graph_pairs(3), {"rule": "near-minimum"}
-    yield _trial(
-        "min-cut",
-        MinCut(vertices=3, rule="near-minimum"),
-        near,
-        case="near-minimum",
-        pairs=pairs,
-        words=["--public", "3", *_set(rule)],
-        exact=DELTA,
-        replay=Replay(adds_up=False),
-        sampled=Sampled(runs=1000, pairs=4),
-    )
+    pairs = _graph_pairs(3)
+    for rule in ("near-minimum", "either"):
+        yield _trial(
+            "min-cut",
+            MinCut(vertices=3, rule=rule),  # type: ignore[arg-type]
+            near,
+            case=rule,
+            pairs=pairs,
+            words=["--public", "3", *_set({"rule": rule})],
+            exact=DELTA,
+            replay=Replay(adds_up=False),
+            sampled=Sampled(runs=1000, pairs=4),
+        )
     found = (
         "cuts are found by contracting the private graph, so the same draw stands for "
         "another cut on purpose"
@@ -193,6 +196,17 @@ def set_cover() -> Iterator[Trial]:
     )
     yield _trial(
         "set-cover",
+        SetCover(sets=lists, elements=elements, set_names=names, costs=COSTS, size_share="1/4"),
+        Cost.pure(2),
+        case="presence, with a price",
+        pairs=pairs,
+        words=["--public", "sets.txt", *_set({"costs": "costs.txt", "size_share": "1/4"})],
+        public={**public, **costs},
+        exact=PRICES,
+        sampled=Sampled(runs=1500),
+    )
+    yield _trial(
+        "set-cover",
         SetCover(sets=lists, elements=elements, set_names=names, costs=COSTS, rule="exact"),
         Cost.pure(2),
         case="exact",
@@ -249,21 +263,33 @@ def public_projects() -> Iterator[Trial]:
     pairs = [
         (csv("items", held), csv("items", (*held, extra))) for held in agents for extra in lists
     ]
+    free = ["--set", "cost_share=0"]
     yield _trial(
         "public-projects",
-        PublicProjects(k=2, resources=3),
+        PublicProjects(k=2, resources=3, cost_share=0),
         Cost.pure(2),
+        case="greedy",
         pairs=pairs,
-        words=["--public", "3", "--k", "2"],
+        words=["--public", "3", "--k", "2", *free],
         sampled=Sampled(runs=2000),
     )
     yield _trial(
         "public-projects",
-        PublicProjects(k=2, resources=3, rule="exact"),
+        PublicProjects(k=1, resources=3, cost_share="1/2"),
+        Cost.pure(2),
+        case="with values",
+        pairs=pairs,
+        words=["--public", "3", "--k", "1", "--set", "cost_share=1/2"],
+        exact=NOISY,
+        sampled=Sampled(runs=2000),
+    )
+    yield _trial(
+        "public-projects",
+        PublicProjects(k=2, resources=3, rule="exact", cost_share=0),
         Cost.pure(2),
         case="all sets",
         pairs=pairs,
-        words=["--public", "3", "--k", "2", "--set", "rule=exact"],
+        words=["--public", "3", "--k", "2", "--set", "rule=exact", *free],
         sampled=Sampled(runs=2000),
     )
     # so many choices that a delta buys something, of so many resources that a leak stands out above
@@ -286,11 +312,20 @@ def public_projects() -> Iterator[Trial]:
             resources=4,
             worth="facility",
             metric=Metric.matrix([[abs(i - j) for j in range(4)] for i in range(4)]),
+            cost_share=0,
         ),
         Cost.pure(2),
         case="facility",
         pairs=_item_pairs(("0", "1", "2", "3")),
-        words=["--public", "sites.txt", "--form", "pmed", "--k", "2", "--set", "worth=facility"],
+        words=[
+            "--public",
+            "sites.txt",
+            "--form",
+            "pmed",
+            "--k",
+            "2",
+            *_set({"worth": "facility", "cost_share": "0"}),
+        ],
         public={"sites.txt": LINE.encode()},
         exact=Exact(pairs=12),
         sampled=Sampled(runs=1500),
@@ -299,7 +334,9 @@ def public_projects() -> Iterator[Trial]:
     held = [(), *((one,) for one in wishes)]
     yield _trial(
         "public-projects",
-        PublicProjects(k=2, resources=3, worth=_half_content, columns=("first", "second")),
+        PublicProjects(
+            k=2, resources=3, worth=_half_content, columns=("first", "second"), cost_share=0
+        ),
         Cost.pure(2),
         case="a function",
         pairs=[

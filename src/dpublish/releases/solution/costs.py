@@ -7,8 +7,10 @@ counts once.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -49,6 +51,23 @@ def known_form(name: Any, known: Any) -> Any:
     # no 64-bit number is longer, and Python refuses to read thousands of digits
     forms = (text, int(number)) if len(number) <= 20 and _WHOLE.fullmatch(number) else (text,)
     return next((form for form in forms if form in known), None)
+
+
+def best_limits(problem: str, size: Mapping[str, Any], level: float = 0.95) -> tuple[float, float]:
+    """Between which numbers the cheapest solution's cost lies with probability `level`, from the
+    noisy size that was paid for.
+
+    Of a cut it is the cost itself; of a vertex cover something between it and twice it; of a set
+    cover the price of one in parts, which is at most the cost, and at least `factor` times less.
+    Weights are rounded up, which adds no more than `above`; `below` is what a certificate lacks.
+    """
+    whole = 0.0 if size.get("weighted") else 1.0
+    reach = float(Fraction(size["scale"])) * math.log(1 / (1 - level)) + whole
+    low = size["value"] - reach - float(size.get("above", 0.0))
+    high = size["value"] + reach + float(size.get("below", 0.0))
+    if problem == "vertex-cover":
+        low /= 2
+    return max(0.0, low), max(0.0, high) * float(size.get("factor", 1.0))
 
 
 def cut_cost(edges: Iterable[Sequence[Any]], side: Mapping[Any, bool]) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -24,6 +25,7 @@ from dpublish.releases.solution.costs import (
     Floats,
     Ints,
     Valuation,
+    best_limits,
     coverage_value,
     cut_cost,
     facility_value,
@@ -49,7 +51,11 @@ PROBLEMS = {
 }
 _EXTRA = {"set-cover": {"members", "universe", "costs"}}
 # the public solution, and the noisy demand; only some rules have them
-_BESIDE = {"k-median": {"public", "demand"}, "set-cover": {"public"}}
+_BESIDE = {
+    "k-median": {"public", "demand"},
+    "set-cover": {"public"},
+    "public-projects": {"public"},
+}
 
 
 class SolutionRelease(Release):
@@ -65,6 +71,7 @@ class SolutionRelease(Release):
         "public",
         "cost_estimate",
         "public_cost_estimate",
+        "best_limits",
         "cost_of",
         "to_json",
     )
@@ -150,9 +157,11 @@ class SolutionRelease(Release):
 
     @property
     def public(self) -> list[Any]:
-        """The solution that needs no data: sites for even demand, a cover of all elements, or
-        vertices from light to heavy, else as they are listed."""
-        self._only("public", "k-median", "vertex-cover", "set-cover")
+        """The solution that needs no data: sites for even demand, the first resources, a cover of
+        all elements, vertices from light to heavy (else as they are listed), or of a cut the one
+        vertex that is parted, the first."""
+        if self.problem == "min-cut":
+            return self._named(self._numbers)[:1]
         if self.problem == "vertex-cover":
             names = dict(zip(self._numbers.tolist(), self._named(self._numbers), strict=True))
             weights = self.weights if self.weights is not None else np.ones(len(names))
@@ -182,7 +191,8 @@ class SolutionRelease(Release):
     def _fractional(self) -> bool:
         """Whether costs are no whole numbers: distances, weights."""
         facts = self.manifest["facts"]
-        return "unit" in facts or "weighted" in facts or self.problem == "set-cover"
+        own = facts.get("worth", "coverage") != "coverage"  # values between 0 and 1
+        return own or "unit" in facts or "weighted" in facts or self.problem == "set-cover"
 
     @property
     def bound(self) -> Mapping[str, Any]:
@@ -223,11 +233,19 @@ class SolutionRelease(Release):
 
     @property
     def size(self) -> Mapping[str, Any] | None:
-        """A noisy number, when it was paid for: of the edges of the smallest cut, or between the
-        smallest cover (the lightest, where vertices have weights) and twice that."""
-        self._only("size", "vertex-cover", "min-cut")
+        """A noisy number, when it was paid for: of the edges of the smallest cut, between the
+        smallest vertex cover (the lightest, where vertices have weights) and twice that, or what
+        a cheapest set cover in parts costs."""
+        self._only("size", "vertex-cover", "min-cut", "set-cover")
         found: Mapping[str, Any] | None = self.manifest["facts"].get("size")
         return found
+
+    @property
+    def best_limits(self) -> tuple[float, float] | None:
+        """Between which numbers the cost of the cheapest solution on the private rows lies, with
+        probability 95%, when a size was paid for."""
+        size = self.size
+        return None if size is None else best_limits(self.problem, size)
 
     def assign(self, thing: Any) -> Any:
         """Which vertex serves an edge (u, v), or which set serves an element. Ask about yours;
@@ -457,6 +475,15 @@ def _check_optional(facts: Mapping[str, Any], main: pl.DataFrame) -> None:
         kinds = (int, float) if size.get("weighted") is True else (int,)
         if isinstance(size.get("value"), bool) or not isinstance(size.get("value"), kinds):
             raise BundleError("facts: size: 'value' must be a whole number.")
+        for name in ("factor", "above", "below"):
+            if name in size and not _positive(size[name]):
+                raise BundleError(f"facts: size: '{name}' must be a positive number.")
+        try:
+            scale = Fraction(text(size, "scale", "facts: size"))
+        except (ValueError, ZeroDivisionError):
+            scale = Fraction(0)
+        if not 0 < scale < 10**300:
+            raise BundleError("facts: size: 'scale' must be a positive number.")
     if {"cost_estimate", "public_cost_estimate"} & facts.keys():
         for name in ("cost_estimate", "public_cost_estimate"):
             _check_estimate(facts, name)

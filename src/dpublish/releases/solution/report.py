@@ -35,10 +35,9 @@ SHOWN = 60
 _LEADS = {
     "min-cut": "This release puts every public vertex on one of two sides, so that few private "
     "edges run across. The edges "
-    "themselves, and how many of them are cut, are not in it.",
-    "k-median": "This release names sites that are close to private demand points. The points, "
-    "and how far they are from the "
-    "sites, are not in it.",
+    "themselves are not in it, nor how many of them are cut but for noisy numbers.",
+    "k-median": "This release names sites that are close to private demand points. The points "
+    "are not in it, nor how far they are from the sites but for noisy numbers.",
     "vertex-cover": "This release is an order of all public vertices. Every edge, present or not, "
     "is served by whichever of "
     "its ends comes first. Which edges are present is not in it: a list of vertices that covers "
@@ -48,8 +47,8 @@ _LEADS = {
     "holds it. Which elements are present is not in it: a list of sets that covers them would "
     "have to say so.",
     "public-projects": "This release names resources that are worth much to agents whose wishes "
-    "are private. The wishes, and "
-    "what the resources are worth, are not in it.",
+    "are private. The wishes "
+    "are not in it, nor what the resources are worth but for noisy numbers.",
 }
 
 
@@ -92,16 +91,24 @@ def sections(release: SolutionRelease) -> Report:
 
 
 def _compared(release: SolutionRelease) -> list[str]:
-    """The solution beside the public one, on the private rows."""
+    """The solution beside the public one and the best, on the private rows."""
+    said = []
+    if release.problem in ("min-cut", "vertex-cover", "set-cover") and release.best_limits:
+        low, high = (f"{end:,.4g}" for end in release.best_limits)
+        said = [f"The cheapest solution costs between {low} and {high} on them (95%)."]
     chosen, public = release.cost_estimate, release.public_cost_estimate
     if chosen is None or public is None:
-        return []
+        return said
     names = release.public
     more = ", ..." if len(names) > 6 else ""
     shown = ", ".join(str(name) for name in names[:6])
+    verb = "is worth" if release.problem == "public-projects" else "costs"
+    alone = " alone" if release.problem == "min-cut" else ""
     return [
-        f"On the private rows it costs {chosen}. The noise was paid for.",
-        f"The public solution, which needs no data ({shown}{more}), costs {public} on them.",
+        f"On the private rows it {verb} {chosen}. The noise was paid for.",
+        f"The public solution, which needs no data ({shown}{more}{alone}), {verb} {public} on "
+        "them.",
+        *said,
     ]
 
 
@@ -129,10 +136,13 @@ def _tiles(release: SolutionRelease) -> list[tuple[str, str]]:
             (f"{facts['resources']:,}", "public resources"),
         ]
     if release.problem == "set-cover":
-        return [
+        tiles = [
             (f"{facts['sets']:,}", "public sets"),
             (f"{facts['elements']:,}", "public elements"),
         ]
+        if release.size is not None:
+            tiles.append((f"{float(release.size['value']):,.6g}", "noisy cost of a cover in parts"))
+        return tiles
     tiles = [(f"{facts['vertices']:,}", "public vertices")]
     if release.weights is not None:
         tiles.append((f"{float(release.weights.sum()):,.4g}", "public weight of all vertices"))

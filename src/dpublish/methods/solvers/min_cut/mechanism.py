@@ -1,8 +1,9 @@
 """Private minimum cut: public vertices split in two so that few private edges run across.
 
-In: the set of edges (private). Out: a side for every vertex. Stage one chooses how many public
-padding edges to add, so that the smallest cut is neither too small nor too large; stage two draws a
-cut with the exponential mechanism on the padded graph.
+In: the set of edges (private). Out: a side for every vertex. By default all of epsilon goes into
+one choice from public candidates (candidates.py). The thesis's way: stage one chooses how many
+public padding edges to add, so that the smallest cut is neither too small nor too large; stage two
+draws a cut with the exponential mechanism on the padded graph.
 """
 
 from __future__ import annotations
@@ -21,6 +22,13 @@ from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.field_types import Interval
 from dpublish.methods.solvers.inputs import Edges, GraphEdges
+from dpublish.methods.solvers.min_cut.candidates import (
+    SURE,
+    any_cut,
+    cut_cost_facts,
+    reach_of_choice,
+    vertex_or_cut,
+)
 from dpublish.methods.solvers.min_cut.contraction import Contraction, contracted_cuts
 from dpublish.methods.solvers.min_cut.kernels import (
     cut_costs,
@@ -30,6 +38,8 @@ from dpublish.methods.solvers.min_cut.kernels import (
 )
 from dpublish.methods.solvers.min_cut.padding import Padding
 from dpublish.methods.solvers.planning import (
+    COST_SHARE,
+    Bound,
     SolverSettings,
     check_schema,
     cut_excess,
@@ -46,11 +56,19 @@ from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, hidden
 
-Rule = Literal["exact", "near-minimum"]
+Rule = Literal["all", "vertex", "either", "exact", "near-minimum"]
+RULES = ("all", "vertex", "either", "exact", "near-minimum")
 Cuts = Literal["listed", "karger-stein"]
 MAX_EXACT = 18
 MANY_LEAVES = 1e8
 LARGE_MATRIX = 4_000
+HOW = {
+    "all": "one of all cuts, by its edges, and the less likely the more vertices it parts off",
+    "vertex": "one vertex against all others, by its degree",
+    "either": "one vertex by its degree, or a cut near the smallest that half of the cost finds",
+    "exact": "one of all cuts, by its edges in a padded graph",
+    "near-minimum": "one of the cuts near the smallest, by its edges in a padded graph",
+}
 _LISTED = 16  # contracted graphs up to this size are listed cut by cut
 
 
@@ -64,6 +82,8 @@ class MinCutSettings(SolverSettings):
     rule: str
     vertices: int
     stage_epsilon: Fraction
+    choice_epsilon: Fraction | None = None
+    cost_epsilon: Fraction | None = None
     size_epsilon: Fraction | None = None
     target: int
     spread: int
@@ -74,23 +94,35 @@ class MinCutSettings(SolverSettings):
 
 
 def draw_cut(noise: Noise, edges: Edges, settings: MinCutSettings) -> NDArray[np.bool_]:
-    """Algorithm 1 of the thesis: pad the graph until its smallest cut is large enough, then draw a
-    cut in proportion to exp(-stage_epsilon * cost)."""
+    """One choice from public candidates; or algorithm 1 of the thesis: pad the graph until its
+    smallest cut is large enough, then draw a cut in proportion to exp(-stage_epsilon * cost);
+    or, for "either", one vertex or the cut that algorithm 1 finds."""
+    choice, count = settings.choice_epsilon, settings.vertices
+    side: Any = None
+    if choice is not None and settings.rule == "all":
+        side = any_cut(noise, edges, count, choice)
+    elif choice is None or settings.rule == "either":
+        side = padded_cut(noise, edges, settings)
+    if choice is not None and settings.rule != "all":
+        side = vertex_or_cut(noise, edges, count, choice, side)
+    # a cut has no first side: say it the same way whichever set of vertices was listed
+    return np.asarray(side ^ side[0], dtype=np.bool_)
+
+
+def padded_cut(noise: Noise, edges: Edges, settings: MinCutSettings) -> Any:
+    """Algorithm 1 of the thesis."""
     padding, stage = settings.padding, settings.stage_epsilon
     target, spread = settings.target, settings.spread
     level, smallest = choose_padding(
         noise, edges, padding, target=target, spread=spread, stage=stage
     )
     if settings.rule == "exact":
-        side = exact_cut(noise, edges, padding, level, stage)
-    else:
-        alpha, surety = 1 + settings.beyond / (target - spread), settings.surety
-        contraction = None if surety is None else (alpha, surety)
-        side = near_minimum_cut(
-            noise, edges, padding, level, smallest, settings.beyond, stage, contraction
-        )
-    # a cut has no first side: say it the same way whichever set of vertices was listed
-    return np.asarray(side ^ side[0], dtype=np.bool_)
+        return exact_cut(noise, edges, padding, level, stage)
+    alpha, surety = 1 + settings.beyond / (target - spread), settings.surety
+    contraction = None if surety is None else (alpha, surety)
+    return near_minimum_cut(
+        noise, edges, padding, level, smallest, settings.beyond, stage, contraction
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,24 +130,32 @@ class MinCut(Mechanism):
     """A cut with few edges across.
 
     Input: distinct edges between public vertices. Neighbours: add-remove-one, of an edge.
-    Output: one of two sides for every vertex, neither side empty.
-    Privacy: epsilon-DP by listing all cuts (theorem 1 of min_cut.proof.md), or (epsilon, delta)-DP
-    from all cuts that are
-        not far above the smallest (theorem 2; theorem 3 when they are found by random contraction).
-        All charge three times the epsilon of a stage.
+    Output: one of two sides for every vertex, neither side empty, with noisy costs of this cut and
+        of the public one, which parts the first vertex.
+    Privacy: epsilon-DP by one choice from public candidates (theorem 4 of min_cut.proof.md), with a
+        delta for "either". The thesis's ways, by name: epsilon-DP by listing all cuts (theorem
+        1), or (epsilon, delta)-DP from all cuts that are not far above the smallest (theorem 2;
+        theorem 3 when they are found by random contraction); they charge three times the epsilon
+        of a stage.
     Relies on: `Noise.choose` having its exact law; for "karger-stein" also the stream cipher that
     its contractions draw from.
     Shows / hides: where the graph is thin; hides whether any one edge is there.
-    Accuracy: at most the smallest cut plus a number of order ln n / epsilon.
+    Accuracy: at most the least degree plus a number of order ln n / epsilon; of a cut with t
+        vertices on its smaller side t times that ("all"). `plan` states the bound.
 
     Parameters
     ----------
     vertices : how many vertices there are, or their public names.
-    rule : "exact" (all cuts, at most 18 vertices) or "near-minimum" (needs a delta); by default
-        whichever the size asks for.
+    rule : "all" (one of all cuts, those of many vertices less likely beforehand; the default up to
+        18 vertices), "vertex" (which one to part from the others; the default for more) or
+        "either" (that, or a cut that "near-minimum" finds with half of the cost; the default
+        where a delta is given). The thesis's: "exact" (all cuts, at most 18 vertices) and
+        "near-minimum" (needs a delta).
     cuts : how near-minimum cuts are found: "listed" (all of them, without fail) or "karger-stein"
         (by random contraction, whose chance of missing one is part of delta).
     size_share : share of epsilon spent on how many edges the smallest cut has.
+    cost_share : share of epsilon that buys the costs of the cut and of the public one ("all",
+        "vertex", "either").
     """
 
     method: ClassVar[str] = "min-cut"
@@ -125,45 +165,57 @@ class MinCut(Mechanism):
     rule: Rule | None = None
     cuts: Cuts = "listed"
     size_share: Annotated[Fraction | float | int | str, Interval(0, below=1)] = 0
+    cost_share: Annotated[Fraction | float | int | str, Interval(0, below=1)] = COST_SHARE
 
     def plan(self, schema: Schema, cost: Cost) -> Plan[MinCutSettings]:
         check_schema(schema, "A minimum cut")
         no_rho(cost, "A minimum cut")
         share, asked = exact(self.size_share, "size_share"), cost
-        cost = replace(cost, epsilon=cost.epsilon * (1 - share))
         count, labels = numbered(self.vertices, "vertices")
         if count < 2:
             raise PlanError("A cut needs at least 2 vertices.")
-        rule = self.rule or ("exact" if count <= MAX_EXACT else "near-minimum")
-        stage = cost.epsilon / 3
+        rule = self.rule or ("all" if count <= MAX_EXACT else "either" if cost.delta else "vertex")
+        if rule not in RULES:
+            raise PlanError(f"rule = '{rule}' is not known. Use one of: {', '.join(RULES)}.")
+        own = rule in ("all", "vertex", "either")
+        paid = exact(self.cost_share, "cost_share") if own else Fraction(0)
+        if share + paid >= 1:
+            raise PlanError("size_share and cost_share must be below 1 together.")
+        cost = replace(cost, epsilon=cost.epsilon * (1 - share - paid))
+        choice = None
+        if own:
+            choice = cost.epsilon / 2 if rule == "either" else cost.epsilon
+        stage_cost = replace(cost, epsilon=cost.epsilon / 2) if rule == "either" else cost
+        stage = stage_cost.epsilon / 3
         rate, log = float(stage), math.log(max(2, count))
         if self.cuts not in ("listed", "karger-stein"):
             raise PlanError(f"cuts = '{self.cuts}' is not known. Use listed or karger-stein.")
-        if rule == "exact":
-            if self.cuts != "listed":
-                raise PlanError(
-                    "cuts = 'karger-stein' finds near-minimum cuts: give rule = 'near-minimum' "
-                    "and a delta."
-                )
+        listing = rule in ("either", "near-minimum")
+        if not listing and self.cuts != "listed":
+            raise PlanError(
+                "cuts = 'karger-stein' finds near-minimum cuts: give rule = 'near-minimum' "
+                "and a delta."
+            )
+        target, spread, beyond = math.ceil(8 * log / rate), math.ceil(8 * log / rate), 0
+        if rule in ("all", "exact"):
             pure(cost, "A minimum cut by listing all cuts")
             if count > MAX_EXACT:
                 raise PlanError(
-                    f"rule = 'exact' lists all cuts, so it takes at most {MAX_EXACT} vertices, "
+                    f"rule = '{rule}' lists all cuts, so it takes at most {MAX_EXACT} vertices, "
                     f"not {count}."
                 )
-            target = math.ceil(8 * log / rate)
-            spread, beyond = target, 0
-        elif rule == "near-minimum":
-            with_delta(cost, "A minimum cut of a large graph")
-            target, spread, beyond = near_minimum_targets(count, cost, shares=self._shares)
+        elif rule == "vertex":
+            pure(cost, "Parting one vertex")
         else:
-            raise PlanError(f"rule = '{rule}' is not known. Use exact or near-minimum.")
+            with_delta(cost, "A minimum cut of a large graph")
+            target, spread, beyond = near_minimum_targets(count, stage_cost, shares=self._shares)
         padding = Padding(count, max(1, math.floor(log / rate)), target + spread)
+        lower = cut_excess(count, float(asked.epsilon), float(asked.delta))
+        surety = miss_surety(stage_cost, self._shares) if self.cuts == "karger-stein" else None
         additive = target + spread + 8 * log / rate + padding.step
-        lower = cut_excess(count, float(cost.epsilon), float(cost.delta))
-        surety = miss_surety(cost, self._shares) if self.cuts == "karger-stein" else None
+        bound = self._bound(rule, count, additive, choice)
         warnings = []
-        if rule == "near-minimum":
+        if listing:
             warnings.append(
                 "How long this takes depends on the graph: do not let outsiders measure it."
             )
@@ -177,10 +229,19 @@ class MinCut(Mechanism):
                     f"{16 * count * count / 2**30:.1f} GiB. cuts = 'listed' is usually much faster."
                 )
         size_epsilon = asked.epsilon * share
-        sentences = [
-            f"A cut of {count:,} vertices ({rule}); padding brings the smallest cut near {target}.",
-            f"Choosing the padding uses 2 x {rate:.4g}, choosing the cut {rate:.4g} of epsilon.",
-        ]
+        sentences = [f"A cut of {count:,} vertices ({rule}); {HOW[rule]}."]
+        if rule not in ("all", "vertex"):
+            sentences.append(
+                f"Padding brings the smallest cut near {target}; choosing it uses 2 x {rate:.4g}, "
+                f"choosing a cut {rate:.4g} of epsilon."
+            )
+        if choice is not None and paid:
+            scale = float(2 / (asked.epsilon * paid))
+            sentences.append(
+                f"The choice uses {float(choice):.4g}; {float(paid):.3g} of epsilon buys how many "
+                f"edges run across this cut and the public one (the first vertex alone), with "
+                f"noise of scale {scale:.4g}."
+            )
         if size_epsilon:
             scale = float(1 / size_epsilon)
             sentences.append(
@@ -196,12 +257,15 @@ class MinCut(Mechanism):
                 "rule": rule,
                 "cuts": self.cuts,
                 **({"size_share": str(share)} if share else {}),
+                **({"cost_share": str(paid)} if own else {}),
             },
             settings=MinCutSettings(
                 labels=labels,
                 rule=rule,
                 vertices=count,
                 stage_epsilon=stage,
+                choice_epsilon=choice,
+                cost_epsilon=asked.epsilon * paid if own else None,
                 size_epsilon=size_epsilon or None,
                 target=target,
                 spread=spread,
@@ -209,12 +273,7 @@ class MinCut(Mechanism):
                 padding_step=padding.step,
                 surety=surety,
                 padding=padding,
-                bound={
-                    "factor": 1.0,
-                    "additive": float(additive),
-                    "text": f"the cut has at most {additive:.4g} edges more than the smallest, up "
-                    "to a chance of order 1/n^2.",
-                },
+                bound=bound,
                 lower_bound={
                     "factor": 1.0,
                     "additive": lower,
@@ -237,12 +296,47 @@ class MinCut(Mechanism):
         if settings.size_epsilon is not None:
             facts["size"] = noisy_size(noise, numbers, settings.vertices, settings.size_epsilon)
         side = draw_cut(noise, numbers, settings)
+        if settings.cost_epsilon:
+            facts |= cut_cost_facts(noise, numbers, side, settings.cost_epsilon, settings.vertices)
         vertices = np.arange(settings.vertices, dtype=np.int64)
         names = label_column(settings.labels, vertices)
         return Output(
             facts=facts,
             tables={"sides": {"vertex": vertices, "side": side, **names}},
         )
+
+    def _bound(self, rule: str, count: int, padded: float, choice: Fraction | None) -> Bound:
+        """What the rule promises; `padded` is what the thesis's way does."""
+        if choice is None:
+            return {
+                "factor": 1.0,
+                "additive": float(padded),
+                "text": f"the cut has at most {padded:.4g} edges more than the smallest, up "
+                "to a chance of order 1/n^2.",
+            }
+        # of "all" the cuts of one size weigh n/t! together, which is (e - 1) n in all
+        near = reach_of_choice((math.e if rule == "all" else 1) * (count + 1), float(choice))
+        sure = f"except with probability {SURE:g}."
+        bound: Bound = {"factor": 1.0, "additive": float(count - 1), "text": ""}
+        bound["text"] = f"the cut has at most {near:.4g} edges more than the least degree, {sure}"
+        if rule == "all":
+            each = math.log(count) / float(choice)
+            bound["additive"] = near + (count // 2 - 1) * each
+            bound["text"] = (
+                f"the cut has at most {near:.4g} edges more than the least degree, and "
+                f"{each:.4g} more for each further vertex of the smaller side than the smallest "
+                f"cut, {sure}"
+            )
+        if rule == "either":
+            bound["additive"] = padded + near
+            bound["text"] = (
+                f"the cut has at most {near:.4g} edges more than the least degree, {sure} And at "
+                f"most {padded + near:.4g} more than the smallest cut, up to that and a chance of "
+                "order 1/n^2."
+            )
+        if near >= count - 1:
+            bound["says_nothing"] = f"here: no vertex has more than {count - 1:,} edges"
+        return bound
 
     @property
     def _shares(self) -> int:

@@ -15,13 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output, Statistic
+from dpublish.methods.field_types import Interval
 from dpublish.methods.solvers.inputs import (
     AgentLists,
     AgentRows,
@@ -30,12 +31,19 @@ from dpublish.methods.solvers.inputs import (
     list_marks,
     transposed,
 )
+from dpublish.methods.solvers.k_median.demand import (
+    group_distances,
+    group_places,
+    searched_sites,
+)
 from dpublish.methods.solvers.k_median.metric import Metric
 from dpublish.methods.solvers.planning import (
+    COST_SHARE,
     Bound,
     SolverSettings,
     check_schema,
     digest_of,
+    estimated_costs,
     label_column,
     missed,
     no_rho,
@@ -48,8 +56,8 @@ from dpublish.methods.solvers.planning import (
 )
 from dpublish.methods.solvers.set_kernels import take_set
 from dpublish.noise.base import IntArray, Noise
-from dpublish.privacy.cost import Cost
-from dpublish.privacy.plan import Plan
+from dpublish.privacy.cost import Cost, exact
+from dpublish.privacy.plan import Plan, hidden
 
 Worth = Literal["coverage", "facility"]
 Valuation = Callable[[Mapping[str, Any], frozenset[int]], float]
@@ -73,6 +81,8 @@ class PublicProjectsSettings(SolverSettings):
     worth: str
     step_epsilon: Fraction
     truthfulness: float
+    cost_epsilon: Fraction | None = None
+    public_choice: IntArray | None = hidden(default=None)
 
 
 def greedy_choice(noise: Noise, gains: Gains, count: int, k: int, step: Fraction) -> IntArray:
@@ -125,7 +135,8 @@ class PublicProjects(Mechanism):
     adds.
 
     Input: one row per agent. Neighbours: add-remove-one, of an agent.
-    Output: k distinct resources in the order of choice.
+    Output: k distinct resources in the order of choice, with noisy values of these and of public
+    ones: the first k, or for "facility" sites for even demand.
     Privacy: epsilon-DP, or (epsilon, delta)-DP when a delta is given and that allows more
     (public_projects.proof.md).
     Relies on: `Noise.choose` having the exact law of the exponential mechanism. It does not rely on
@@ -144,6 +155,8 @@ class PublicProjects(Mechanism):
         for few of them), whose sets are in the order of the resources.
     examples : made-up rows on which a function is tested for being monotone and submodular before
         anything is spent.
+    cost_share : share of epsilon that buys what the choice and the public one are worth on the
+        rows.
     """
 
     method: ClassVar[str] = "public-projects"
@@ -156,6 +169,7 @@ class PublicProjects(Mechanism):
     columns: Sequence[str] = ()
     examples: Sequence[Mapping[str, Any]] = ()
     rule: Literal["greedy", "exact"] = "greedy"
+    cost_share: Annotated[Fraction | float | int | str, Interval(0, below=1)] = COST_SHARE
 
     def plan(self, schema: Schema, cost: Cost) -> Plan[PublicProjectsSettings]:
         check_schema(schema, "Public projects")
@@ -167,10 +181,12 @@ class PublicProjects(Mechanism):
                 f"{self.k!r}."
             )
         worth = self._worth(count)
-        step = rounded_down(cost.epsilon / self.k)
+        share = exact(self.cost_share, "cost_share")
+        epsilon = cost.epsilon * (1 - share)
+        step = rounded_down(epsilon / self.k)
         sequential = True
         if cost.delta:
-            shared = step_epsilon(cost.epsilon, total_gain_hazard(cost.delta))
+            shared = step_epsilon(epsilon, total_gain_hazard(cost.delta))
             sequential, step = shared <= step, max(step, shared)
         factor, sets = 1 - 1 / math.e, math.comb(count, self.k)
         if self.rule == "exact":
@@ -179,7 +195,7 @@ class PublicProjects(Mechanism):
                     f"rule = 'exact' compares {sets:,} sets of resources; at most "
                     f"{MAX_EXACT_SETS:,}. Use 'greedy'."
                 )
-            step, sequential, factor = cost.epsilon, True, 1.0
+            step, sequential, factor = epsilon, True, 1.0
         elif self.rule != "greedy":
             raise PlanError(f"rule = '{self.rule}' is not known. Use greedy or exact.")
         paid = Cost.pure(cost.epsilon) if sequential else cost
@@ -224,6 +240,7 @@ class PublicProjects(Mechanism):
                 "resources": count,
                 "worth": worth,
                 **({"rule": "exact"} if self.rule == "exact" else {}),
+                "cost_share": str(share),
                 "structure": digest_of(
                     labels,
                     self.metric.digest if self.metric is not None else None,
@@ -237,6 +254,8 @@ class PublicProjects(Mechanism):
                 worth=worth,
                 step_epsilon=step,
                 truthfulness=truthful,
+                cost_epsilon=cost.epsilon * share,
+                public_choice=self._public(count),
                 bound=bound,
                 lower_bound={
                     "factor": 1.0,
@@ -254,6 +273,15 @@ class PublicProjects(Mechanism):
                 else f"One of {sets:,} sets of {self.k} resources by the exponential mechanism.",
                 f"No agent gains more than {truthful:.4g} in expected value by misreporting (2 "
                 f"epsilon + delta truthfulness).",
+                *(
+                    [
+                        f"{float(share):.3g} of epsilon buys what these are worth on the rows, and "
+                        "public ones (the first, or sites for even demand), with noise of scale "
+                        f"{float(2 / (cost.epsilon * share)):.4g}."
+                    ]
+                    if share
+                    else []
+                ),
             ],
             warnings=warnings,
         )
@@ -287,9 +315,20 @@ class PublicProjects(Mechanism):
             chosen = exact_choice(noise, gains_of, count, self.k, settings.step_epsilon)
         else:
             chosen = greedy_choice(noise, gains_of(), count, self.k, settings.step_epsilon)
-        return Output(
-            facts=facts, tables={"chosen": {"resource": chosen, **label_column(labels, chosen)}}
-        )
+        tables = {"chosen": {"resource": chosen, **label_column(labels, chosen)}}
+        public = settings.public_choice
+        if public is not None:
+            facts |= worth_facts(noise, gains_of, chosen, public, settings.cost_epsilon)
+            tables["public"] = {"resource": public, **label_column(labels, public)}
+        return Output(facts=facts, tables=tables)
+
+    def _public(self, count: int) -> IntArray:
+        """What is chosen without data."""
+        if self.metric is None or self.worth != "facility":
+            return np.arange(self.k, dtype=np.int64)
+        places = group_places(self.metric, self.k)
+        between = group_distances(self.metric, places)
+        return searched_sites(self.metric, places, between, places.sizes.astype(np.float64), self.k)
 
     def _worth(self, count: int) -> str:
         if self.worth == "facility":
@@ -317,10 +356,39 @@ class PublicProjects(Mechanism):
         return getattr(self.worth, "__name__", "function")
 
 
+def worth_facts(
+    noise: Noise,
+    gains_of: Callable[[], Gains],
+    chosen: IntArray,
+    public: IntArray,
+    epsilon: Fraction | None,
+) -> dict[str, Any]:
+    """Noisy values of the choice and of the public one; an agent adds at most one unit to each."""
+    values = []
+    for resources in (chosen, public):
+        gains = gains_of()
+        for resource in resources.tolist():
+            gains.take(resource)
+        values.append(gains.held())
+    same = set(chosen.tolist()) == set(public.tolist())
+    return estimated_costs(
+        noise,
+        values[0],
+        None if same else values[1],
+        sensitivity=Fraction(gains.unit * (1 if same else 2)),
+        epsilon=epsilon or Fraction(0),
+        unit=1 / gains.unit,
+    )
+
+
 class Gains:
     """What each resource would add to the total value, in units of 1/unit."""
 
     unit: int
+
+    def held(self) -> int:
+        """The total value of what was taken."""
+        raise AssertionError
 
     def of(self, left: IntArray) -> IntArray:
         raise AssertionError
@@ -337,6 +405,9 @@ class CoverageGains(Gains):
         self._wanted = transposed(agents, count)
         self._open = np.ones(len(agents), dtype=np.int64)
         self._gains = np.diff(self._wanted.starts).astype(np.int64)
+
+    def held(self) -> int:
+        return int((self._open == 0).sum())
 
     def of(self, left: IntArray) -> IntArray:
         return self._gains[left]
@@ -361,6 +432,9 @@ class FacilityGains(Gains):
         self._metric = metric
         self.unit = metric.diameter
         self._nearest = np.full(metric.size, metric.diameter, dtype=np.int64)
+
+    def held(self) -> int:
+        return int(self._demand @ (self.unit - self._nearest))
 
     def of(self, left: IntArray) -> IntArray:
         gains = np.zeros(self._metric.size, dtype=np.int64)
@@ -389,6 +463,9 @@ class FunctionGains(Gains):
         self._agents, self._valuation = agents, valuation
         self._chosen: frozenset[int] = frozenset()
         self._held = np.zeros(len(agents), dtype=np.int64)
+
+    def held(self) -> int:
+        return int(self._held.sum())
 
     def of(self, left: IntArray) -> IntArray:
         gains = np.zeros(len(left), dtype=np.int64)

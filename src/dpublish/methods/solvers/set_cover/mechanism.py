@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -21,7 +21,7 @@ from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.field_types import Interval
-from dpublish.methods.solvers.inputs import Labels, Lists, PresentItems, transposed
+from dpublish.methods.solvers.inputs import Labels, Lists, PresentItems
 from dpublish.methods.solvers.planning import (
     COST_SHARE,
     Bound,
@@ -40,6 +40,13 @@ from dpublish.methods.solvers.planning import (
     solution_plan,
     step_epsilon,
 )
+from dpublish.methods.solvers.set_cover.greedy import (
+    greedy_order,
+    halve_score,
+    most_misses,
+    weighted_order,
+)
+from dpublish.methods.solvers.set_cover.lightest import SetPrices, noisy_price, set_prices
 from dpublish.methods.solvers.set_cover.presence import MAX_SETS as MAX_CLASS_SETS
 from dpublish.methods.solvers.set_cover.presence import (
     WORST,
@@ -53,7 +60,6 @@ from dpublish.methods.solvers.set_cover.presence import (
     whole_family,
     worst_cost,
 )
-from dpublish.methods.solvers.set_kernels import take_set
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, hidden
@@ -62,8 +68,6 @@ from dpublish.workloads.theory import set_cover_lower_bound
 Rule = Literal["presence", "greedy", "weighted", "any-weights", "exact", "classes"]
 RULES = ("presence", "greedy", "weighted", "any-weights", "exact", "classes")
 MAX_EXACT_SETS = 8
-GRID = 1 << 10
-"""Scores of the weighted rules are multiples of 1/GRID."""
 COST_UNITS = 1 << 20
 """Costs are measured in so many parts of the largest."""
 HARDLY = Fraction(1, 4)
@@ -83,9 +87,11 @@ class SetCoverSettings(SolverSettings):
     step_epsilon: Fraction
     cost_range: float
     cost_epsilon: Fraction | None = None
+    size_epsilon: Fraction | None = None
     costs: tuple[Fraction, ...] = hidden()
     set_names: Labels = hidden()
     public_order: IntArray | None = hidden(default=None)
+    set_prices: SetPrices | None = hidden(default=None)
     parts: tuple[SetPart, ...] = hidden()
 
 
@@ -104,25 +110,6 @@ def presence_order(
     return better_order(part, costs, public, chances_of(flags, float(epsilon)))
 
 
-def greedy_order(noise: Noise, part: SetPart, present: IntArray, step: Fraction) -> IntArray:
-    """Algorithm 5: again and again a remaining set S with probability proportional to exp(step * |S
-    meets what is left|)."""
-    state = CoverState(part, present)
-    while len(state.left) > 1:
-        place = noise.choose(
-            state.gains[state.left],
-            sensitivity=Fraction(1),
-            epsilon=step,
-            monotone=True,
-            rule="exponential",
-            label="next set",
-        )
-        state.take(place)
-    if len(state.left):
-        state.take(0)  # nothing is left to choose
-    return part.sets[np.array(state.order, dtype=np.int64)]
-
-
 @dataclass(frozen=True, kw_only=True)
 class SetCover(Mechanism):
     """An order of the sets that covers the present elements cheaply: each element goes to the first
@@ -131,9 +118,10 @@ class SetCover(Mechanism):
     Input: the distinct present elements of a public universe. Neighbours: add-remove-one, of an
     element.
     Output: every set once, in order ("any-weights": for each public part of the universe, the sets
-        that may serve it), with noisy costs of this order and of the public one.
+        that may serve it), with noisy costs of this order and of the public one, and with
+        `size_share` a noisy price of the cheapest cover in parts.
     Privacy: epsilon-DP (theorem 5 of set_cover.proof.md); for the thesis's rules epsilon-DP, or
-    (epsilon, delta)-DP when a delta is given and allows more (theorems 1 to 4).
+    (epsilon, delta)-DP when a delta is given and allows more (theorems 1 to 4; 6 for the price).
     Relies on: `Noise.choose` having the exact law of the exponential mechanism.
     Shows / hides: sets that hold many present elements; hides whether any one element is present.
     Accuracy: at most 1.1 times what the public order costs at its worst; for the thesis's rules a
@@ -152,6 +140,7 @@ class SetCover(Mechanism):
         sets) or "classes" (7.7.5: the same idea cost class by cost class, which suits unequal
         costs; at most 7 sets).
     cost_share : share of epsilon that buys the costs of the orders on the rows ("presence").
+    size_share : share of epsilon spent on what the cheapest cover costs.
     """
 
     method: ClassVar[str] = "set-cover"
@@ -163,6 +152,7 @@ class SetCover(Mechanism):
     set_names: Sequence[object] | None = None
     rule: Rule = "presence"
     cost_share: Annotated[Fraction | float | int | str, Interval(0, below=1)] = COST_SHARE
+    size_share: Annotated[Fraction | float | int | str, Interval(0, below=1)] = 0
 
     def plan(self, schema: Schema, cost: Cost) -> Plan[SetCoverSettings]:
         check_schema(schema, "A set cover")
@@ -178,13 +168,19 @@ class SetCover(Mechanism):
         warnings: list[str] = []
         more: dict[str, Any] = {}
         how = ""
+        sized = exact(self.size_share, "size_share")
+        priced = self._price_sentence(cost, costs, count, more)
+        asked, cost = cost, replace(cost, epsilon=cost.epsilon * (1 - sized))
         if rule == "presence":
             no_rho(cost, "A set cover")
             if cost.delta:
                 cost = Cost.pure(cost.epsilon)
                 warnings.append("A delta buys nothing here: the release costs epsilon alone.")
             share = exact(self.cost_share, "cost_share")
-            step, more["cost_epsilon"] = cost.epsilon * (1 - share), cost.epsilon * share
+            if share + sized >= 1:
+                raise PlanError("size_share and cost_share must be below 1 together.")
+            paid = asked.epsilon * share
+            step, more["cost_epsilon"] = cost.epsilon - paid, paid
             prices = np.array([float(value) for value in costs])
             public = covering_order(parts[0], prices, np.ones(count))
             more["public_order"] = public
@@ -216,6 +212,7 @@ class SetCover(Mechanism):
                 )
             step = max(step, shared)
             bound = self._greedy_bound(rule, step, count, costs)
+        cost = replace(cost, epsilon=asked.epsilon)
         # elements that are pairs of sets: a vertex cover, with as many pairs as there are elements
         lower = cover_factor(
             min(family, (1 + math.isqrt(1 + 8 * count)) // 2),
@@ -234,6 +231,7 @@ class SetCover(Mechanism):
                 ),
                 "rule": rule,
                 **({"cost_share": str(share)} if rule == "presence" else {}),
+                **({"size_share": str(sized)} if sized else {}),
             },
             settings=SetCoverSettings(
                 labels=labels,
@@ -258,9 +256,25 @@ class SetCover(Mechanism):
                 f"An order of {family:,} sets over {count:,} elements; every element goes to the "
                 "first set that holds it.",
                 how or f"Each choice uses epsilon = {float(step):.4g} ({rule}).",
+                *priced,
             ],
             warnings=warnings,
         )
+
+    def _price_sentence(
+        self, cost: Cost, costs: Sequence[Fraction], count: int, more: dict[str, Any]
+    ) -> list[str]:
+        """What the noisy price of the cheapest cover says, where one is bought."""
+        epsilon = cost.epsilon * exact(self.size_share, "size_share")
+        if not epsilon:
+            return []
+        prices = set_prices(self.sets, costs, count)
+        more.update(size_epsilon=epsilon, set_prices=prices)
+        scale = float(prices.moved * prices.unit / epsilon)
+        return [
+            f"What the cheapest cover costs, within a factor of {float(prices.factor):.3g} and "
+            f"noise of scale {scale:.4g}: one more element adds at most its cheapest set."
+        ]
 
     def _presence_bound(self, worst: float, most: float) -> Bound:
         return {
@@ -354,6 +368,10 @@ class SetCover(Mechanism):
         step, costs, parts = settings.step_epsilon, settings.costs, settings.parts
         facts, orders = settings.solution_facts(), []
         public = settings.public_order
+        if settings.size_epsilon is not None and settings.set_prices is not None:
+            facts["size"] = noisy_price(
+                noise, self.sets, settings.set_prices, numbers, settings.size_epsilon
+            )
         more: dict[str, Any] = {}
         if public is not None:
             order = presence_order(noise, parts[0], costs, numbers, public, step)
@@ -439,36 +457,6 @@ class SetCover(Mechanism):
         return costs
 
 
-def weighted_order(noise: Noise, part: SetPart, present: IntArray, step: Fraction) -> IntArray:
-    """Algorithm 6: scores |S meets what is left| - r C(S), or halve r at score -T; what is left at
-    the end in random order."""
-    smallest, largest = min(part.costs), max(part.costs)
-    wide = largest / smallest
-    costs = [value / smallest for value in part.costs]
-    halve = -math.ceil(halve_score(len(part.sets), len(part.elements), wide, step) * GRID)
-    state = CoverState(part, present)
-    rate = Fraction(max(1, len(part.elements)))
-    prices = public_prices(costs, rate)
-    while rate >= 1 / wide and len(state.left):
-        scores = np.append(state.gains[state.left] * GRID - prices[state.left], halve)
-        place = noise.choose(
-            scores,
-            sensitivity=Fraction(GRID),
-            epsilon=step,
-            monotone=True,
-            rule="exponential",
-            label="next set or halve",
-        )
-        if place == len(state.left):
-            rate /= 2
-            prices = public_prices(costs, rate)
-        else:
-            state.take(place)
-    while len(state.left):
-        state.take(int(noise.integers(len(state.left), size=1, label="rest")[0]))
-    return part.sets[np.array(state.order, dtype=np.int64)]
-
-
 def order_costs(
     noise: Noise,
     part: SetPart,
@@ -520,70 +508,3 @@ def exact_order(
         scores, sensitivity=max(costs), epsilon=epsilon, monotone=True, label="order"
     )
     return np.array(orders[chosen], dtype=np.int64)
-
-
-class CoverState:
-    """Which sets are left (in the order of their numbers) and how many uncovered present elements
-    each holds."""
-
-    def __init__(self, part: SetPart, present: IntArray) -> None:
-        self._members = part.members
-        self._holders = transposed(part.members, len(part.elements))
-        self._weight = np.ascontiguousarray(present[part.elements], dtype=np.int64)
-        self.gains = np.zeros(len(part.sets), dtype=np.int64)
-        owners = np.repeat(np.arange(len(part.sets)), np.diff(part.members.starts))
-        np.add.at(self.gains, owners, self._weight[part.members.items])
-        self.left: IntArray = np.arange(len(part.sets), dtype=np.int64)
-        self.order: list[int] = []
-
-    def take(self, place: int) -> None:
-        chosen = int(self.left[place])
-        self.order.append(chosen)
-        self.left = np.delete(self.left, place)
-        take_set(
-            chosen,
-            self._members.starts,
-            self._members.items,
-            self._holders.starts,
-            self._holders.items,
-            self._weight,
-            self.gains,
-        )
-
-
-def most_misses(part: SetPart, rule: str) -> int:
-    """The most choices that can pass before an element is covered; at least 1, since the covering
-    one has a loss too.
-
-    Each is a set that does not hold the element or, in the weighted rules, a halving of the rate. A
-    public number.
-    """
-    held = np.bincount(part.members.items, minlength=len(part.elements))
-    misses = len(part.sets) - int(held.min())
-    if rule != "greedy":
-        wide = max(part.costs) / min(part.costs)
-        misses += math.floor(max(1, len(part.elements)) * wide).bit_length()
-    return max(1, misses)
-
-
-def halve_score(sets: int, elements: int, wide: Fraction, step: Fraction) -> Fraction:
-    """T of algorithm 6: twice (ln m + ln ln(n W)) / step, a public number that only accuracy
-    depends on."""
-    depth = math.log(max(math.e, math.log(max(2, elements)) + float(_log(wide))))
-    return Fraction(2 * (math.log(max(2, sets)) + depth)) / step
-
-
-def _log(x: Fraction) -> float:
-    return math.log(x.numerator) - math.log(x.denominator)
-
-
-def public_prices(costs: Sequence[Fraction], rate: Fraction) -> IntArray:
-    """rate * C(S) of every set in units of 1/GRID: public numbers, so rounding them costs
-    nothing."""
-    prices = [math.floor(rate * value * GRID) for value in costs]
-    if max(prices) >= 1 << 60:
-        raise PlanError(
-            "The costs of the sets span too wide a range for 64-bit scores. Use rule = "
-            "'any-weights'."
-        )
-    return np.array(prices, dtype=np.int64)

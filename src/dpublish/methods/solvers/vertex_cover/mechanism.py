@@ -403,7 +403,12 @@ def noisy_size(noise: Noise, edges: Edges, settings: VertexCoverSettings) -> dic
     )
     scale = moved * unit / settings.size_epsilon
     if unequal(weights):
-        return {"value": float(int(size[0]) * unit), "scale": str(scale), "weighted": True}
+        return {
+            "value": float(int(size[0]) * unit),
+            "scale": str(scale),
+            "weighted": True,
+            "above": float(2 * len(weights) * unit),
+        }
     return {"value": int(size[0]), "scale": str(scale)}
 
 
