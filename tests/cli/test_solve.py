@@ -244,7 +244,10 @@ def test_costs_of_or_library_files(folder: Path, dpublish: Command) -> None:
             ("min-cut", "edges.csv", "-p", "names.txt", "--set", "rule=fast"),
             "rule = 'fast' is not known",
         ),
-        (("min-cut", "edges.csv", "-p", "40"), "delta between 0 and 1"),
+        (
+            ("min-cut", "edges.csv", "-p", "40", "--set", "rule=near-minimum"),
+            "delta between 0 and 1",
+        ),
         (
             ("k-median", "demand.txt", "-p", "apart.pmed", "--form", "pmed", "-k", "1"),
             "disconnected",
