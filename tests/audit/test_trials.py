@@ -38,7 +38,7 @@ def counts() -> dict[str, int]:
         "discovery": 5,
         "projected-histogram": 3,
         "joined-histograms": 7,
-        "importance-weights": 5,
+        "importance-weights": 6,
         "generalized-table": 3,
         "private-classifier": 4,
         "frequent-itemsets": 3,

@@ -30,6 +30,7 @@ MOVED = (
     "purpose, and the proof pairs draws"
 )
 VOLUNTEERS = {"volunteers.csv": csv("a", ["true", "false", "true", "true"])}
+THREE_VOLUNTEERS = {"volunteers.csv": csv("a,b,c", THREE_BITS)}
 
 
 def bits(*names: str, outside: str = "drop") -> str:
@@ -292,6 +293,19 @@ def importance_weights() -> Iterator[Trial]:
         case="Gaussian noise",
         exact=LATTICE,
         sampled=in_rho(rho, runs=600),
+    )
+
+    chosen = in_rho(rho, runs=600)
+    yield table_trial(
+        "importance-weights",
+        "replace-one",
+        ("a", "b", "c"),
+        settings={"public": "volunteers.csv", "choose_pairs": "1"},
+        public=THREE_VOLUNTEERS,
+        claim=rho,
+        case="a chosen pair, Gaussian noise",
+        exact="Gaussian noise has no rational law that could be enumerated",
+        sampled=Sampled(**{**vars(chosen), "pairs": 6}),
     )
 
     objective = table_trial(
