@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from fractions import Fraction
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -101,17 +102,49 @@ def dcat_problems(text: str) -> str:
     return "" if fine else str(said)
 
 
-def test_the_registry_record_has_the_parts_of_its_third_tier(tmp_path: Path) -> None:
-    path, _, missing = write_record(stated(), tmp_path / "record.json", to="registry")
-    found = json.loads(path.read_text(encoding="utf-8"))["deployment"]
-    assert found["privacy_loss"]["privacy_parameters"] == {
-        key: value
-        for key, value in every_kind()["histogram"].manifest["privacy"]["cost"].items()
-        if key in ("epsilon", "delta", "rho") and value != "0"
-    }
-    assert {"basic", "dp_variant", "privacy_loss", "deployment_model", "accounting"} <= set(found)
-    assert found["basic"]["data_product_region"] is None
-    assert "data product region" in missing
+@pytest.mark.parametrize("name", NAMES)
+def test_the_registry_takes_the_record_once_what_is_missing_is_filled_in(
+    name: str, tmp_path: Path
+) -> None:
+    """Against the fields, types and words of the registry's schema; its problems are those that
+    the record lists as missing, and nothing else."""
+    path, _, missing = write_record(stated(name), tmp_path / "record.yaml", to="registry")
+    record = json.loads(path.read_text(encoding="utf-8"))
+    found = record["deployment"]
+    basic, loss = found["basic"], found["privacy_loss"]
+    cost = every_kind()[name].manifest["privacy"]["cost"]
+    for key in ("epsilon", "delta", "rho"):
+        amount = Fraction(cost.get(key) or 0)
+        assert amount <= Fraction(loss["privacy_parameters"].get(key, 0)) <= amount * (1 + 2**-50)
+    assert sorted(problems_of(record)) == [
+        "deployment.administrative: 'registry_authors' is a required property",
+        "deployment.basic.data_curators.0: 'data_curator_type' is a required property",
+        "deployment.basic: 'data_product_region' is a required property",
+    ]
+    assert {"data curator type", "data product region", "registry authors"} <= set(missing)
+    basic["data_curators"][0]["data_curator_type"] = "Government"
+    basic["data_product_region"] = "Everywhere"
+    found["administrative"]["registry_authors"] = ["A clerk"]
+    assert problems_of(record) == []
+    for part, key, wrong in (
+        ("basic", "data_product_type", "histogram"),
+        ("dp_variant", "variant_name", "zCDP"),
+        ("privacy_loss", "privacy_parameters", {"epsilon": "1"}),
+        ("deployment_model", "release_type", "One-shot"),
+        ("implementation", "software", {}),
+    ):
+        planted = {**record, "deployment": {**found, part: {**found[part], key: wrong}}}
+        assert problems_of(planted), key
+
+
+def problems_of(record: dict[str, Any]) -> list[str]:
+    from jsonschema import Draft7Validator
+
+    schema = json.loads(Path(__file__).with_name("registry_fields.json").read_text("utf-8"))
+    return [
+        f"{'.'.join(map(str, error.path))}: {error.message}"
+        for error in Draft7Validator(schema).iter_errors(record)
+    ]
 
 
 class _Tags(HTMLParser):

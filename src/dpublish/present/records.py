@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -363,63 +365,90 @@ def _frictionless(facts: Facts, table: _Table | None) -> str:
 
 
 def _registry(facts: Facts, table: _Table | None) -> str:
-    privacy = facts.privacy
-    variant = {"pure": "Pure DP", "approximate": "Approximate DP", "zcdp": "zCDP"}
+    """The record of tier 3, by the registry's own JSON schema: fields and lists of words as its
+    repository opendp/deployments-registry-data had them at commit 057e5d81. JSON is YAML too."""
+    privacy, manifest = facts.privacy, facts.manifest
+    variants = {"pure": "Pure DP", "approximate": "Approximate DP", "zcdp": "Zero-concentrated DP"}
     unprotected = ["the schema: columns, levels, bounds and the unit"]
     if "size" in privacy:
         unprotected.append("the number of units")
-    for key in ("data product region", "data product sector", "rationale for the parameters"):
-        facts.missing.append(key)
-    record = {
-        "status": "Draft",
-        "url_slug": facts.slug,
-        "deployment": {
-            "basic": {
-                "name": facts.title,
-                "data_curator": facts.about("publisher"),
-                "intended_use": facts.about("purpose"),
-                "data_product_type": str(facts.manifest["kind"]),
-                "data_product_region": None,
-                "data_product_sector": None,
-                "description": facts.description,
-                "publication_date": facts.created[:10],
-            },
-            "dp_variant": {
-                "name": variant.get(str(privacy["cost"]["kind"]), str(privacy["cost"]["kind"])),
-                "data_domain": f"tables of units; neighbours: {privacy['neighbours']}",
-                "unprotected_quantities": "; ".join(unprotected),
-            },
-            "privacy_loss": {
-                "privacy_unit": str(privacy["unit"]),
-                "privacy_unit_description": f"{privacy['unit']} ({privacy['neighbours']})",
-                "privacy_parameters": facts.parameters,
-                "privacy_parameters_description": facts.cost,
-            },
-            "deployment_model": {
-                "model_name": "Central",
-                "actors": "a curator who holds the rows; anyone who reads the release",
-                "release_type": "One-shot",
-                "data_source_type": "Static",
-                "access_type": "Non-interactive",
-            },
-            "accounting": {
-                "composition": "A ledger debits every release about these rows before they are "
-                f"read (ledger {facts.manifest['receipt'].get('ledger_id', 'not stated')}).",
-                "post_processing": "Whatever is computed from the release costs nothing more.",
-            },
-            "implementation": {
-                "mechanisms": facts.made,
-                "software": dict(facts.manifest["versions"]),
-                "security": "The ledger is debited durably before a row is read. Noise is drawn "
-                "in exact arithmetic from the random source of the operating system. Timing of a "
-                "release is not covered by the guarantee.",
-                "rationale": None,
-            },
-            "additional_information": facts.release.privacy,
-            "administrative": {"registry_authors": None, "notes": None},
+    publisher, units = facts.about("publisher"), privacy.get("size") or privacy.get("nominal_size")
+    facts.missing += [
+        *("data curator type", "data product region", "data product sector"),
+        *(["number of privacy units"] if units is None else []),
+        *("justification of the parameters", "registry authors", "evidence sources"),
+    ]
+    versions = ", ".join(f"{name} {number}" for name, number in manifest["versions"].items())
+    deployment: dict[str, Any] = {
+        "basic": {
+            "name": facts.title,
+            "data_curators": [{"data_curator_name": publisher}] if publisher else None,
+            "description": facts.description,
+            "intended_use": facts.about("purpose"),
+            "data_product_type": _PRODUCTS.get(str(manifest["kind"]), "Summary statistics"),
+            "publication_date": facts.created[:10],
         },
+        "dp_variant": {
+            "variant_name": variants.get(str(privacy["cost"]["kind"]), "Custom"),
+            "data_domain": "All data sets that the public schema "
+            f"(SHA-256 {str(manifest['schema_digest'])[:16]}...) allows.",
+            "unprotected_quantities": "; ".join(unprotected),
+        },
+        "privacy_loss": {
+            "privacy_unit": str(privacy["unit"]),
+            "privacy_unit_details": f"Adjacent data sets differ in {privacy['unit']}: "
+            f"{privacy['neighbours']}.",
+            "number_of_privacy_units": units,
+            "privacy_parameters": {key: _no_less(text) for key, text in facts.parameters.items()},
+            "privacy_parameters_details": facts.cost,
+        },
+        "deployment_model": {
+            "model_name": "Central",
+            "model_name_details": "A curator holds the rows and publishes noisy numbers of them.",
+            "trust_assumptions": "The curator, the machine and the program are trusted with the "
+            "rows. Readers are not: the guarantee holds whatever they know and do.",
+            "actors": "A curator who holds the rows; anyone who reads the release.",
+            "release_type": "One release",
+            "release_type_details": "A ledger debits every release about these rows before they "
+            f"are read (ledger {manifest['receipt'].get('ledger_id', 'not stated')}).",
+            "data_source_type": "Static",
+            "access_type": "Non-interactive",
+            "access_type_details": "Readers have the release, and never ask the rows.",
+        },
+        "implementation": {
+            "preprocessing_and_hyperparameter_tuning": "Columns, levels and bounds are those of "
+            "the public schema. What the method chose from the rows is part of its privacy loss.",
+            "mechanisms": "\n".join(f"- {line}" for line in (*facts.made, versions, *_SECURITY)),
+            "composition": "The ledger adds up the privacy losses of releases about the same rows.",
+            "post_processing": "Whatever is computed from the release costs nothing more.",
+            "utility": "\n".join(f"- {line}" for line in facts.limits) or None,
+            "additional_information": facts.release.privacy,
+        },
+        "administrative": {"status": "Draft", "tier": 3},
     }
-    return _json(record)
+    known = {
+        part: {key: value for key, value in fields.items() if value is not None}
+        for part, fields in deployment.items()
+    }
+    return _json({"url_slug": facts.slug, "deployment": known})
+
+
+_PRODUCTS = {
+    "synthetic": "Synthetic data",
+    "weighted-rows": "Dataset",
+    "linear-model": "Machine learning model",
+}
+_SECURITY = (
+    "The ledger is debited durably before a row is read.",
+    "Noise is drawn in exact arithmetic from the random source of the operating system.",
+    "Timing of a release is not covered by the guarantee.",
+)
+
+
+def _no_less(text: str) -> float:
+    """An exact amount as a number that is not below it."""
+    near = float(Fraction(text))
+    return near if Fraction(near) >= Fraction(text) else math.nextafter(near, math.inf)
 
 
 def _rows_of(facts: Facts) -> list[tuple[str, str]]:
