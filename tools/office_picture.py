@@ -70,7 +70,7 @@ def main() -> None:
     from playwright.sync_api import sync_playwright
 
     sys.path.insert(0, str(ROOT / "tests"))
-    from browser.conftest import OFF, chromium
+    from conftest import OFF, chromium
 
     folder = Path(tempfile.mkdtemp())
     os.environ["DPUBLISH_STATE"] = str(folder / "anchors")

@@ -30,7 +30,8 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as made:
         command = [sys.executable, "-m", "dpublish", "demo", "--out", f"{made}/demo"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        alone = {**os.environ, "DPUBLISH_STATE": f"{made}/state"}
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=alone)
         photograph(Path(made, "demo", "hospital.html"), out)
 
 

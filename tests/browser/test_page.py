@@ -20,7 +20,7 @@ from tests.every_kind import NAMES, every_kind
 import dpublish as dp
 from dpublish.errors import PublishError
 from dpublish.present.charts import spans_decades
-from dpublish.present.page.lookup import condition, lookups, whole
+from dpublish.present.page.lookup import Cells, condition, lookups, whole
 from dpublish.present.page.summaries import SHARES
 from dpublish.releases.base import make_release
 
@@ -235,6 +235,30 @@ def test_axe_finds_nothing_serious(watched: Any, page: Path, scheme: str) -> Non
 def test_a_phone_shows_all_of_it(watched: Any, page: Path) -> None:
     view = opened(watched, page, "#column=ward&by=ill", viewport={"width": 360, "height": 740}).page
     assert view.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_nothing_is_cut_on_paper(watched: Any, page: Path) -> None:
+    """The widest tables that there are, and rows of all columns, on A4 within its margins; in print
+    the colours are those of paper, whatever the screen's are."""
+    seen = opened(watched, page, "#column=country&by=age", color_scheme="dark", viewport=A4).page
+    assert seen.locator("#table th").count() > 12
+    seen.emulate_media(media="print")
+    across = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert seen.evaluate(across) == 0
+    cut = """() => [...document.querySelectorAll("table, svg")].filter(
+      (one) => one.getBoundingClientRect().right > innerWidth).length"""
+    assert seen.evaluate(cut) == 0
+    assert seen.evaluate("getComputedStyle(document.body).color") == "rgb(29, 39, 51)"
+    assert not seen.locator("#csv").is_visible()
+    # half a sheet is enough for such a table, and not for one that is set as on a screen
+    seen.set_viewport_size({"width": 350, "height": 1009})
+    narrow = seen.evaluate(cut)
+    seen.evaluate("document.querySelector('#table table').classList.remove('wide')")
+    assert seen.evaluate(cut) > narrow
+
+
+A4 = {"width": 703, "height": 1009}
+"""210 by 297 mm less the margins, in CSS pixels."""
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -494,6 +518,12 @@ def test_a_script_in_the_page_would_be_refused(watched: Any, page: Path, tmp_pat
     seen = opened(watched, tmp_path / "planted.html")
     assert seen.page.evaluate("window.alive") is None
     assert any("Content Security Policy" in line for line in seen.problems)
+
+
+def test_letters_that_turn_a_text_round_are_shown_as_dots() -> None:
+    """In what the script shows; a template does the same."""
+    table = Cells(("a",), (("\u202eevil\u202c", "\u0007 bell"),), [1, 2], [1, 2], [1, 2])
+    assert table.to_json()["labels"] == [["·evil·", "· bell"]]
 
 
 def test_formulas_are_written_as_text(watched: Any, page: Path) -> None:

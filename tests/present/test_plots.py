@@ -50,7 +50,7 @@ def test_bins_of_unequal_width_are_drawn_as_densities() -> None:
     counts = release.marginal("age")["count"].to_list()
     assert widths[:-1] == pytest.approx(counts[:-1])
     assert widths[-1] == pytest.approx(counts[-1] * 10 / 14)
-    assert axes.get_xlabel() == "rows per 10 of age (95% intervals)"
+    assert axes.get_xlabel() == "rows per 10 values of age (95% intervals)"
 
 
 def test_a_pair_that_was_not_counted_together_is_hatched() -> None:

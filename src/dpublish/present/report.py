@@ -453,7 +453,7 @@ def column_charts(domain: Domain, marginal: Callable[[str], pl.DataFrame]) -> li
             frame.to_series(3).to_numpy(),
             frame.to_series(4).to_numpy(),
         )
-        lengths, per = bin_lengths(axis)
+        lengths, _ = bin_lengths(axis)
         bars = [
             Bar(
                 level_label(axis, labels[int(i)]),
@@ -464,8 +464,7 @@ def column_charts(domain: Domain, marginal: Callable[[str], pl.DataFrame]) -> li
             )
             for i in order
         ]
-        note = f"Bins differ in width: bars show rows per {per}, figures the rows of a bin."
-        blocks.append(Chart(axis.name, bars, note if per else ""))
+        blocks.append(Chart(axis.name, bars, said_of_bins(axis)))
         left = frame.height - len(bars)
         if left:
             note = f"The {len(bars)} largest are shown; {left:,} more are in the release."
@@ -491,13 +490,24 @@ def level_label(axis: Axis, label: str) -> str:
 
 def bin_lengths(axis: Axis) -> tuple[Floats, str]:
     """What rows of each bin are to be multiplied by to be rows per stretch as long as the shortest
-    bin, and that stretch in words; empty where all bins are equally long."""
+    bin, and that stretch in words; empty where all bins are equally long, or whole numbers cannot
+    be divided more equally."""
     widths = np.diff(np.array(axis.edges, dtype=np.float64)) if axis.numeric else np.ones(1)
-    if np.allclose(widths, widths[0]):
+    nearly = axis.kind != "real" and np.ptp(widths) <= min(1.0, 0.1 * widths.min())
+    if np.allclose(widths, widths[0]) or nearly:
         return np.ones(0), ""
     unit = float(widths.min())
-    of = UNITS.get(axis.kind) or axis.wording.units or f"of {axis.name}"
+    values = f"value{'s' if unit > 1 else ''} " if axis.kind == "integer" else ""
+    of = UNITS.get(axis.kind) or axis.wording.units or f"{values}of {axis.name}"
     return unit / widths, f"{unit:,.10g} {of}"
+
+
+def said_of_bins(axis: Axis) -> str:
+    """What the bars of a column's bins show, where that is not their rows."""
+    per = bin_lengths(axis)[1]
+    whole = axis.kind == "integer"
+    differ = "Bins hold different numbers of values" if whole else "Bins differ in width"
+    return f"{differ}: bars show rows per {per}, figures the rows of a bin." if per else ""
 
 
 def usage(release: Release, *lines: str) -> Section:

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from dpublish.declare.calendar import CALENDAR, spelled
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import PublishError
+from dpublish.present.charts import visible
 from dpublish.present.page.summaries import LEVEL, quoted, summary, summary_by_group
-from dpublish.present.report import axis_title, bin_lengths, level_label
+from dpublish.present.report import axis_title, bin_lengths, level_label, said_of_bins
 
 if TYPE_CHECKING:
     import polars as pl
@@ -74,7 +75,7 @@ class Cells:
     def to_json(self) -> dict[str, Any]:
         facts: dict[str, Any] = {
             "columns": self.columns,
-            "labels": self.labels,
+            "labels": [[visible(label) for label in side] for side in self.labels],
             "v": self.value,
             "l": self.low,
             "h": self.high,
@@ -154,7 +155,7 @@ def _table_lookups(release: Any, domain: Domain, by: Sequence[str]) -> Lookups:
 
 def column_facts(axis: Axis) -> dict[str, Any]:
     """A column, in the words of the schema where it has any."""
-    said = {"title": axis_title(axis), "about": axis.wording.description}
+    said = {"title": visible(axis_title(axis)), "about": visible(axis.wording.description)}
     words = {key: text for key, text in said.items() if text and text != axis.name}
     return {"name": axis.name, "kind": axis.kind, "ordered": axis.ordered, **words}
 
@@ -171,7 +172,7 @@ def _single(release: Any, axis: Axis) -> Cells | None:
         note = f"The {MAX_LISTED} largest of {value.size:,} values."
     words = " ".join((note, *release.basis_notes(frame))).strip()
     conditions = [condition(axis, int(code), int(code)) for code in kept]
-    lengths, per = bin_lengths(axis)
+    lengths, _ = bin_lengths(axis)
     drawn = [round(float(lengths[code]), 6) if code < lengths.size else 1.0 for code in kept]
     return Cells.of(
         (axis.name,),
@@ -180,7 +181,7 @@ def _single(release: Any, axis: Axis) -> Cells | None:
         note=words,
         where=conditions,
         lengths=drawn,
-        per=per,
+        per=said_of_bins(axis),
     )
 
 

@@ -132,7 +132,7 @@ function showTable(state, { table, rows }) {
     }
     return line;
   });
-  byId("table").replaceChildren(element("table", {}, element("caption", { class: "soft" }, caption(table, rows)), element("thead", {}, top), element("tbody", {}, ...body)));
+  byId("table").replaceChildren(element("table", head.length > 6 ? { class: "wide" } : {}, element("caption", { class: "soft" }, caption(table, rows)), element("thead", {}, top), element("tbody", {}, ...body)));
 }
 function caption(table, rows) {
   const all = table.labels[0].length;
@@ -174,10 +174,10 @@ function showChart({ table, rows }) {
     else parts.push(drawn("text", { x: end + 2, y: middle + 4 }, "→"));
     parts.push(drawn("text", { x: end + 14, y: middle + 4 }, written(bar.value)));
   });
-  const picture = drawn("svg", { class: table.uncounted ? "plot uncounted" : "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Bars with 95% limits; the same numbers are in the table: ${caption(table, rows)}` }, ...parts);
+  const picture = drawn("svg", { class: `plot${table.uncounted ? " uncounted" : ""}${bars.length > 50 ? " long" : ""}`, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Bars with 95% limits; the same numbers are in the table: ${caption(table, rows)}` }, ...parts);
   for (const bar of table.uncounted ? picture.querySelectorAll("rect.bar") : []) bar.setAttribute("class", "hatched-bar");
   const said = [];
-  if (table.per) said.push(element("p", { class: "soft" }, `Bins differ in width: bars show rows per ${table.per}, figures the rows of a bin.`));
+  if (table.per) said.push(element("p", { class: "soft" }, table.per));
   if (bent) said.push(element("p", { class: "soft" }, "Logarithmic axis: each step is ten times the one before."));
   const map = mapOf(table, rows);
   byId("chart").replaceChildren(...(map ? [map, element("details", {}, element("summary", {}, "The same as bars with their limits"), ...said, picture)] : [...said, picture]));

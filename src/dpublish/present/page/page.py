@@ -185,11 +185,16 @@ def page_data(release: Release, found: Lookups) -> dict[str, Any]:
         "file": name,
         "columns": found.columns,
         "singles": [one.to_json() for one in found.singles],
-        "ranges": found.ranges,
+        "ranges": {
+            name: {**one, **{end: [visible(text) for text in one[end]] for end in ("from", "to")}}
+            for name, one in found.ranges.items()
+        },
         "crossed": [one.to_json() for one in found.crossed],
         "lists": [one.to_json() for one in found.lists],
         "summaries": found.summaries,
-        "byGroup": found.by_group,
+        "byGroup": [
+            {**one, "labels": [visible(label) for label in one["labels"]]} for one in found.by_group
+        ],
         "calls": [call for call in ("marginal", "sql", "estimate") if hasattr(release, call)],
     }
 

@@ -25,7 +25,7 @@ from dpublish.present.page.lookup import (
     printed,
 )
 from dpublish.present.page.summaries import LEVEL, line, quoted, summary, table_of_lines
-from dpublish.present.report import bin_lengths, level_label
+from dpublish.present.report import bin_lengths, level_label, said_of_bins
 from dpublish.releases.weighted_rows.notes import note_of
 from dpublish.releases.weighted_rows.tables import (
     Condition,
@@ -101,7 +101,7 @@ def _single(release: Any, axis: Axis, levels: Side) -> Cells | None:
     ]
     if not kept:
         return None
-    lengths, per = bin_lengths(axis)
+    lengths, _ = bin_lengths(axis)
     places = {level_label(axis, label): at for at, label in enumerate(axis.labels)}
     drawn = [
         round(float(lengths[places[label]]), 6) if places[label] < lengths.size else 1.0
@@ -114,7 +114,7 @@ def _single(release: Any, axis: Axis, levels: Side) -> Cells | None:
         note=_notes(release, [count for _, _, count in kept]),
         where=[text for _, text, _ in kept],
         lengths=drawn,
-        per=per,
+        per=said_of_bins(axis),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dpublish.estimate import Basis, Estimate
+from dpublish.estimate import Basis, Estimate, plain
 
 FEW_ROWS = 100
 
@@ -37,7 +37,7 @@ def note_of(basis: Basis, variant: str, model: tuple[float, float] | None = None
         return LOGISTIC
     if basis != "bounds" or model is None:
         return NOTES[basis]
-    ends = f"{model[0]:,.4g} to {model[1]:,.4g}"
+    ends = f"{plain(model[0])} to {plain(model[1])}"
     return (
         f"{NOTES[basis]}; {ends} if private rows are like public rows with the same counted values"
     )
@@ -58,8 +58,8 @@ def careful(found: Estimate, counted: tuple[float, float] | None) -> tuple[str, 
             lines.append(f"The columns that the weights were fitted on explain {part}.")
     if counted is not None and not counted[0] <= found.value <= counted[1]:
         lines.append(
-            f"The weights do not reproduce what was counted here, {counted[0]:,.4g} to "
-            f"{counted[1]:,.4g}: it may be rare among "
+            f"The weights do not reproduce what was counted here, {plain(counted[0])} to "
+            f"{plain(counted[1])}: it may be rare among "
             "the public rows, or weights were cut or held back."
         )
     if abs(shrinkage) > max(found.standard_error, 1e-12):

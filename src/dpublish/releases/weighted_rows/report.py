@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from dpublish.errors import QueryError
+from dpublish.estimate import plain
 from dpublish.present.charts import Bar, weight_histogram
 from dpublish.present.report import (
     MAX_BARS,
@@ -22,8 +23,13 @@ from dpublish.present.report import (
     Strong,
     Table,
     Text,
+    axis_title,
+    bin_lengths,
     how_it_was_made,
+    level_label,
+    said_of_bins,
 )
+from dpublish.releases.weighted_rows.aggregates import rows_of
 from dpublish.releases.weighted_rows.notes import LOGISTIC
 
 if TYPE_CHECKING:
@@ -122,12 +128,13 @@ def _columns(release: WeightedRowsRelease) -> Section:
         )
     ]
     for place, axis in enumerate(release.features.axes[:MAX_CHARTS]):
-        bars, plain = _column_bars(release, place, axis)
+        bars, most = _column_bars(release, place, axis)
         note = (
-            f"Share of '{plain[0]}' among the public rows as they are: {plain[1]:.1%}; weighted: "
-            f"{plain[2]:.1%}."
+            f"Share of '{most[0]}' among the public rows as they are: {most[1]:.1%}; weighted: "
+            f"{most[2]:.1%}."
         )
-        blocks += [Heading(axis.name), Chart(axis.name, bars), Paragraph(note, "soft")]
+        chart = Chart(axis.name, bars, said_of_bins(axis))
+        blocks += [Heading(axis_title(axis)), chart, Paragraph(note, "soft")]
     more = len(release.features.axes) - MAX_CHARTS
     blocks += [Paragraph(f"{more} more columns are in the release.")] if more > 0 else []
     return Section("Columns", blocks)
@@ -138,29 +145,25 @@ def _column_bars(
 ) -> tuple[list[Bar], tuple[str, float, float]]:
     codes = release._codes[place].astype(np.int64)
     everyone = np.ones(len(codes), dtype=np.bool_)
-    plain = np.bincount(codes, minlength=axis.cardinality) / len(codes)
+    before = np.bincount(codes, minlength=axis.cardinality) / len(codes)
     weighted = (
         np.bincount(codes, weights=release.sample_weight, minlength=axis.cardinality)
         / release.sample_weight.sum()
     )
-    changed = int(np.argmax(np.abs(weighted - plain)))
-    shown = np.flatnonzero(plain > 0.0)
+    changed = int(np.argmax(np.abs(weighted - before)))
+    shown = np.flatnonzero(before > 0.0)
     if len(shown) > MAX_BARS:
         shown = np.sort(shown[np.argsort(-weighted[shown], kind="stable")[:MAX_BARS]])
-    limits = None if release.limits is None else release.limits.level_limits(place, 0.95)
-    bars, total = [], release.private_rows
+    rows, (lengths, _) = rows_of(release, 0.95), bin_lengths(axis)
+    limits = None if release.limits is None else release.limits.level_limits(place, rows.level)
+    bars = []
     for code in shown.tolist():
-        one = release._mean((codes == code).astype(np.float64), everyone, 0.95, share=True)
+        one = release._mean((codes == code).astype(np.float64), everyone, rows.level, share=True)
         low, high = (one.low, one.high) if limits is None else (limits[0][code], limits[1][code])
-        bars.append(
-            Bar(
-                axis.label(code),
-                one.value * total,
-                min(low, one.value) * total,
-                max(high, one.value) * total,
-            )
-        )
-    return bars, (axis.label(changed), float(plain[changed]), float(weighted[changed]))
+        ends = rows.of(one.value, min(low, one.value), max(high, one.value))
+        scale = float(lengths[code]) if code < lengths.size else 1.0
+        bars.append(Bar(level_label(axis, axis.label(code)), *ends, scale))
+    return bars, (axis.label(changed), float(before[changed]), float(weighted[changed]))
 
 
 def _means(release: WeightedRowsRelease) -> list[Section]:
@@ -181,12 +184,12 @@ def _means(release: WeightedRowsRelease) -> list[Section]:
         except QueryError:  # a column without any value
             continue
         before = float(rows[name].cast(pl.Float64).drop_nulls().to_numpy().mean())
-        ends = f"{one.low:,.4g} to {one.high:,.4g}"
-        lines.append((name, f"{before:,.4g}", f"{one.value:,.4g}", ends, one.basis))
+        value, low, high = one.written()
+        lines.append((name, plain(before), value, f"{low} to {high}", one.basis))
         note = " ".join([f"{one.note}."] * (one.basis == "bounds") + list(one.warnings))
         lines += [(f"{name}: {note}",)] if note else []
     head = ("column", "public rows as they are", "weighted", "interval", "rests on")
-    return [Section("Means", [Table(head, lines, right=(1, 2, 3)), *_grouped(release, numbers)])]
+    return [Section("Means", [Table(head, lines, right=(1, 2, 3, 4)), *_grouped(release, numbers)])]
 
 
 def _grouped(release: WeightedRowsRelease, numbers: list[str]) -> list[Block]:
@@ -202,8 +205,8 @@ def _grouped(release: WeightedRowsRelease, numbers: list[str]) -> list[Block]:
         (
             name,
             "(missing)" if row[by] is None else str(row[by]),
-            f"{row['mean']:,.4g}",
-            f"{row['low']:,.4g} to {row['high']:,.4g}",
+            plain(row["mean"]),
+            f"{plain(row['low'])} to {plain(row['high'])}",
             row["basis"],
             f"{row['effective_rows']:,.0f}",
         )
