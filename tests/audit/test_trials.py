@@ -37,7 +37,7 @@ def counts() -> dict[str, int]:
         "histogram": 6,
         "discovery": 5,
         "projected-histogram": 3,
-        "joined-histograms": 7,
+        "joined-histograms": 10,
         "importance-weights": 6,
         "generalized-table": 3,
         "private-classifier": 4,

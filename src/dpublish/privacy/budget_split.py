@@ -85,8 +85,12 @@ class BudgetSplit:
 
     def variance(self, share: Fraction) -> float:
         """The variance of a cell, as a reader works it out from the stated scale."""
-        scale = float(self.scale(share))
-        return laplace_variance(scale) if self.law == "laplace" else scale
+        return noise_variance(self.scale(share), self.law)
+
+
+def noise_variance(scale: Fraction, law: Law) -> float:
+    """The variance of noise from its stated scale (Laplace) or squared sigma (Gaussian)."""
+    return laplace_variance(float(scale)) if law == "laplace" else float(scale)
 
 
 def laplace_variance(scale: float) -> float:

@@ -79,6 +79,7 @@ def privacy_statement(
             if schema.totals
             else []
         ),
+        *_public_rows(plan, what),
     ]
     if not publishable:
         lines.insert(
@@ -87,6 +88,19 @@ def privacy_statement(
             f"protects nobody.",
         )
     return " ".join(lines)
+
+
+def _public_rows(plan: Plan, what: str) -> list[str]:
+    """What to know where a method was given public rows, as its parameters say."""
+    named = plan.parameters.get("public")
+    if not isinstance(named, list) or not named:
+        return []
+    titles = ", ".join(f"'{one['name']}'" for one in named)
+    return [
+        f"It was made with rows that are taken for public: {titles}. It protects the units of the "
+        "private rows. Whoever is among the public rows is not protected as such: they should be "
+        f"other people, and what their rows tell about a unit is nothing that this {what} hides."
+    ]
 
 
 def meaning(cost: Cost, neighbours: str, *, what: str = "release") -> list[str]:

@@ -1,18 +1,25 @@
 """Planted bugs of the decisions that are made from noisy counts: k-median by demand, vertex cover
-by degree, set cover by presence, sizes of cuts and covers, sessions on a support. Each broken
-copy differs from the product in one line."""
+by degree, set cover by presence, sizes of cuts and covers, sessions on a support, checks of a
+public table. Each broken copy differs from the product in one line."""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 from dpublish.audit.trials.online import WideConversation, online_multiplicative_weights
+from dpublish.audit.trials.tables import joined_histograms
 from dpublish.declare.schema import Schema
+from dpublish.methods.joined_histograms import mechanism as joined
+from dpublish.methods.joined_histograms.job import Job
+from dpublish.methods.joined_histograms.public_table import check_pairs
 from dpublish.methods.online.multiplicative_weights.mechanism import OnlineMultiplicativeWeights
 from dpublish.methods.online.state import OnlineSettings
 from dpublish.methods.solvers.inputs import edges_of, lists_of
@@ -34,6 +41,7 @@ from dpublish.methods.solvers.vertex_cover.mechanism import (
     double_cover_flow,
 )
 from dpublish.methods.solvers.vertex_cover.mechanism import noisy_size as noisy_cover_size
+from dpublish.models.public_prior import PublicPair, PublicPrior
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost
 
@@ -213,7 +221,47 @@ SESSION_PLAN: Any = SESSION.call.plan  # type: ignore[attr-defined]
 WIDE = OnlineMultiplicativeWeights(resolution=1, max_hard=1, synopsis="joined")
 ON_ROWS = StandsOnRows(resolution=1, max_hard=1, synopsis="joined")
 
+PUBLIC = next(trial for trial in joined_histograms() if "other people" in trial.case)
+
+
+def checks_by(counted: Callable[[Job, PublicPair], PublicPair]) -> Callable[..., Any]:
+    """Joined histograms with a public table whose checks are of other regions, or other noise."""
+
+    def check(job: Job, prior: PublicPrior, rows: float) -> PublicPrior:
+        moved = replace(prior, pairs=tuple(counted(job, pair) for pair in prior.pairs))
+        checked = check_pairs(job, moved, rows)
+        return replace(
+            checked,
+            pairs=tuple(
+                replace(one, counts=pair.counts)
+                for one, pair in zip(checked.pairs, prior.pairs, strict=False)
+            ),
+        )
+
+    def run(noise: Any, content: Any) -> Any:
+        with patch.object(joined, "check_pairs", check):
+            return PUBLIC.call(noise, content)
+
+    return run
+
+
+def where_the_rows_are(job: Job, pair: PublicPair) -> PublicPair:
+    """As if the cells that private rows crowd in were public."""
+    sides = zip(pair.columns, pair.groups, strict=True)
+    coded = [job.rows.grouped(column, group_of) for column, group_of in sides]
+    counts = job.rows.count_together(coded, pair.counts.shape[:2]).reshape(pair.counts.shape)
+    return replace(pair, counts=counts)
+
+
 DECISIONS = (
+    bug(
+        "joined histograms: the region of a check is found in the rows",
+        "replay",
+        "sensitivity,distance",
+        broken=checks_by(where_the_rows_are),
+        correct=checks_by(lambda _, pair: pair),
+        run=replayed(list(PUBLIC.pairs)[:40], runs=1),
+    ),
     bug(
         "online: the support of a joined synopsis is the rows",
         "replay",

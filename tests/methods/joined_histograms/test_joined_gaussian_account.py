@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import dpublish as dp
@@ -40,7 +41,13 @@ def wrong_steps(one: Subject, seed: int) -> list[str]:
     settings: Any = one.plan.settings
     rho, share = settings.amount, settings.choice_share
     assert settings.extra_variance == EXTRA_VARIANCE
-    steps = _gaussian_steps(one.plan.schema, len(settings.features), share, settings.pair_share)
+    steps = _gaussian_steps(
+        one.plan.schema,
+        len(settings.features),
+        share,
+        settings.pair_share,
+        checks=settings.public is not None,
+    )
     assert steps is not None
     assert is_private(steps, rho, COST.epsilon, COST.delta)
     rows = np.random.default_rng(seed).choice([0, 3, 12, 21, 42, 63], size=600) % one.domain.size
@@ -76,6 +83,20 @@ def test_steps_are_as_the_account_has_them(neighbours: str, rounds: int | None) 
 
 def test_a_single_column_has_no_choices() -> None:
     assert wrong_steps(joined("replace-one", columns=["a"]), 1) == []
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove-one", "replace-one"])
+def test_checks_of_a_public_table_are_counts(neighbours: str) -> None:
+    bits = (
+        np.random.default_rng(4).choice([0, 3, 12, 21, 42, 63], size=900)[:, None] >> range(6)
+    ) & 1
+    public = pl.DataFrame(
+        {name: np.array(["x", "y"])[bits[:, i]] for i, name in enumerate("abcdef")}
+    )
+    one = joined(neighbours, rounds=1, public=public)
+    assert wrong_steps(one, 1) == []
+    settings: Any = one.plan.settings
+    assert settings.check_share == settings.choice_share == Fraction(1, 20)
 
 
 def greedy_choice(*given: Any, share: Fraction, **more: Any) -> Any:

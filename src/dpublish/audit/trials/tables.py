@@ -31,6 +31,9 @@ MOVED = (
 )
 VOLUNTEERS = {"volunteers.csv": csv("a", ["true", "false", "true", "true"])}
 THREE_VOLUNTEERS = {"volunteers.csv": csv("a,b,c", THREE_BITS)}
+NEIGHBOURHOOD = {
+    "others.csv": csv("a,b", ["true,true"] * 20 + ["false,false"] * 20 + ["true,false"] * 4)
+}
 
 
 def bits(*names: str, outside: str = "drop") -> str:
@@ -247,6 +250,22 @@ def joined_histograms() -> Iterator[Trial]:
             "[[totals]]\nrows = 1\nwhere = 'a = true'\nsource = 'a census'\n",
             outside="other",
             exact=Exact(window=(0, 2), pairs=12),
+            sampled=Sampled(runs=1000),
+        )
+    for relation, per_unit in (*((relation, 1) for relation in RELATIONS), ("replace-one", 2)):
+        yield table_trial(
+            "joined-histograms",
+            relation,
+            ("a", "b"),
+            settings={"noise": "laplace", "public": "others.csv", "misfit_share": "0"},
+            public=NEIGHBOURHOOD,
+            claim=Cost.pure(2),
+            case="a public table of other people",
+            rows=3 - per_unit,
+            per_unit=per_unit,
+            exact=Exact(window=(0, 1), pairs=2)
+            if per_unit == 1
+            else "the trials of one row a person enumerate the same draws",
             sampled=Sampled(runs=1000),
         )
     rho = Cost.zcdp("1/4")

@@ -94,7 +94,7 @@ def load_sets(
     titles: Sequence[str] = (),
 ) -> Loaded:
     """Read every source once, find the columns in common, and encode."""
-    named = _titles(sources, titles)
+    named = set_titles(sources, titles)
 
     def axis(name: str) -> Axis:
         edges = next(
@@ -104,7 +104,9 @@ def load_sets(
 
     labels = [name for name, column in schema.columns.items() if not column.numeric]
     raw = [
-        None if isinstance(source, str) and source == UNIFORM else _read(source, labels, title)
+        None
+        if isinstance(source, str) and source == UNIFORM
+        else read_source(source, labels, title)
         for source, title in zip(sources, named, strict=True)
     ]
     known = [set(one.frame.columns) for one in raw if one is not None]
@@ -126,7 +128,7 @@ def load_sets(
             )
         warnings.append(
             f"Left out, because the public rows have one value only there: "
-            f"{_listed(sorted(constant))}."
+            f"{listed(sorted(constant))}."
         )
         axes = tuple(one for one in axes if one.name not in constant)
         if not axes:
@@ -166,14 +168,14 @@ def _common(
         found = sorted(set().union(*known)) if known else []
         raise PlanError(
             f"The schema and the public rows have no column in common. Schema: "
-            f"{_listed(list(schema.columns))}. "
-            f"Public rows: {_listed(found)}. Names must agree exactly."
+            f"{listed(list(schema.columns))}. "
+            f"Public rows: {listed(found)}. Names must agree exactly."
         )
     left = [name for name in schema.columns if name not in names and name != schema.unit.column]
-    return names, ([f"Not in the public rows, so not used: {_listed(left)}."] if left else [])
+    return names, ([f"Not in the public rows, so not used: {listed(left)}."] if left else [])
 
 
-def _titles(sources: Sequence[object], titles: Sequence[str]) -> list[str]:
+def set_titles(sources: Sequence[object], titles: Sequence[str]) -> list[str]:
     """What each public set is called in the release: its declared title, or its place. Never where
     it was read from."""
     if not titles:
@@ -197,7 +199,7 @@ def _titles(sources: Sequence[object], titles: Sequence[str]) -> list[str]:
     return list(titles)
 
 
-def _read(source: object, labels: Sequence[str], title: str) -> Raw:
+def read_source(source: object, labels: Sequence[str], title: str) -> Raw:
     from dpublish.releases.base import Release, open_release
 
     if (isinstance(source, str) or hasattr(source, "__fspath__")) and str(source).endswith(".dpr"):
@@ -241,7 +243,7 @@ def _support(one: PublicSet, axes: Sequence[Axis]) -> list[str]:
     """What the private rows might hold and the public rows cannot show, judged from the schema and
     the public rows alone."""
     found = [
-        f"No public row of '{one.name}' has {column} in: {_listed(levels)}. Private rows there, "
+        f"No public row of '{one.name}' has {column} in: {listed(levels)}. Private rows there, "
         f"if any, are not represented."
         for column, levels in absent_levels(axes, one.codes)
     ]
@@ -252,6 +254,6 @@ def _support(one: PublicSet, axes: Sequence[Axis]) -> list[str]:
     return found
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     shown = ", ".join(names[:MAX_SHOWN])
     return f"{shown} and {len(names) - MAX_SHOWN} more" if len(names) > MAX_SHOWN else shown

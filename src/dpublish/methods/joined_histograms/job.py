@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -16,6 +16,7 @@ from dpublish.declare.domain import Domain
 from dpublish.declare.statistic import Tabulator
 from dpublish.methods.draws import noisy_counts
 from dpublish.methods.joined_histograms.plan import JoinedSettings
+from dpublish.methods.joined_histograms.public_table import PublicRows, public_prior
 from dpublish.methods.joined_histograms.rounds import Columns
 from dpublish.methods.joined_histograms.structure import (
     Edge,
@@ -33,6 +34,7 @@ from dpublish.models.junction_tree.known_sums import KnownSum, known_sums
 from dpublish.models.junction_tree.measured import ordered_widths
 from dpublish.models.junction_tree.model import JunctionModel
 from dpublish.models.junction_tree.structural_zeros import Zeros, structural_zeros
+from dpublish.models.public_prior import PublicPrior
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.plan import Plan
@@ -49,6 +51,8 @@ class Job:
     columns: tuple[int, ...]
     domain: Domain
     zeros: tuple[Zeros, ...] = ()
+    public: PublicRows | None = None
+    prior: PublicPrior | None = None
 
     @property
     def known(self) -> tuple[KnownSum, ...]:
@@ -69,7 +73,17 @@ class Job:
             else LabelledRows(codes, settings.fine.shape, target)
         )
         zeros = structural_zeros(settings.domain.rules, settings.fine, target)
-        return cls(noise, rows, budget, settings, settings.features, settings.fine, zeros)
+        return cls(
+            noise, rows, budget, settings, settings.features, settings.fine, zeros, settings.public
+        )
+
+    def with_prior(self) -> Job:
+        """The same with what is taken of the public rows, where there are any: public."""
+        if self.public is None:
+            return self
+        ordered = [axis.ordered for axis in self.domain.axes]
+        target = self.settings.target_index
+        return replace(self, prior=public_prior(self.public, self.domain.shape, ordered, target))
 
     def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
         return "Job(private)"
@@ -87,6 +101,7 @@ class Job:
             total=self.settings.public_rows,
             zeros=self.zeros,
             known=self.known,
+            prior=self.prior,
         )
 
 

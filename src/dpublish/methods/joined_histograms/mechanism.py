@@ -39,6 +39,7 @@ from dpublish.methods.joined_histograms.plan import (
     plan_joined,
     round_steps,
 )
+from dpublish.methods.joined_histograms.public_table import check_pairs
 from dpublish.methods.joined_histograms.rounds import FINEST as FINEST_GROUPS
 from dpublish.methods.joined_histograms.rounds import (
     MAX_LOOKED_AT,
@@ -60,13 +61,20 @@ from dpublish.methods.joined_histograms.workload import (
     table_weights,
 )
 from dpublish.models.junction_tree.consistency import GroupSums, Ints
-from dpublish.models.junction_tree.fit import MeasuredColumn, fit_columns, fit_labels, grow_model
+from dpublish.models.junction_tree.fit import (
+    MeasuredColumn,
+    column_guesses,
+    fit_columns,
+    fit_labels,
+    grow_model,
+)
 from dpublish.models.junction_tree.grouping import group_limits
 from dpublish.models.junction_tree.measured import MAX_ROUNDS
 from dpublish.models.junction_tree.model import JunctionModel
 from dpublish.models.junction_tree.model_error import MODEL_VERSION, UNIT
 from dpublish.models.junction_tree.structural_zeros import structural_zeros
 from dpublish.models.one_thread import on_one_thread
+from dpublish.models.public_prior import PublicPrior
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
@@ -84,13 +92,18 @@ def joined_histograms(noise: Noise, codes: Any, plan: Plan[JoinedSettings]) -> O
     """The mechanism: find bins, measure every column, select and measure a forest of pairs; then,
     in rounds, select and measure what the model of all that gets wrong; last, measure how wrong it
     still is."""
-    job = find_bins(Job.of(noise, codes, plan))
+    job = find_bins(Job.of(noise, codes, plan)).with_prior()
     columns = measure_columns(job)
     known = publish_columns(job, columns)
     rounds = round_count(job, known)
     tables = Tables()
-    if len(job.columns) > 1:
-        part = 1 - ROUND_PART if rounds else Fraction(1)
+    if job.prior is not None:
+        job = replace(job, prior=check_pairs(job, job.prior, float(known.labels.sum())))
+    part = 1 - ROUND_PART if rounds else Fraction(1)
+    model = job.model(columns, tables) if job.prior is not None else None
+    if model is not None and model.prior:
+        model = count_beside_prior(job, columns, tables, model, part)
+    elif len(job.columns) > 1:
         pairs = select_pairs(job, known, part)
         groups = pair_groups(job, known, pairs, part)
         tables.measure(job, pairs, groups, [False] * len(pairs), part, name="counts of pair")
@@ -98,7 +111,10 @@ def joined_histograms(noise: Noise, codes: Any, plan: Plan[JoinedSettings]) -> O
         model = job.model(columns, tables)
         candidates = candidate_tables(job, model)
         for number in range(1, rounds + 1):
-            chosen = select_tables(job, candidates, model, tables, number, rounds)
+            steps = round_steps(job.budget.law, len(job.columns))
+            chosen = select_tables(
+                job, candidates, model, tables, ROUND_PART / rounds, steps, f"round {number}"
+            )
             fresh = tables.measure(
                 job,
                 [option.columns for option in chosen],
@@ -124,7 +140,7 @@ class JoinedHistograms(Mechanism):
     Gaussian noise (theorems 1 and 2 of joined_histograms.proof.md); all steps share one budget by
     exact parts.
     Relies on: `Noise.laplace`, `Noise.gaussian` and `Noise.choose` being exact; rows per unit
-    bounded by c before coding.
+    bounded by c before coding; public rows being public, chosen without looking at private ones.
     Shows / hides: how columns go with the target and with one another in pairs; of more columns,
     only what a declared workload names and its noise allows.
     Accuracy: a count over one column has the noise of its cells; the plan states the noise of both
@@ -159,6 +175,11 @@ class JoinedHistograms(Mechanism):
         the product of its columns' weights and of the largest weight of a marginal that holds it;
         whatever is not named weighs 1. Rounds may also count three columns of a marginal together,
         where that is worth its noise.
+    public : a public table of other people with the same columns, or some of them and the target,
+        that the model starts from: path of a table or of a release (.dpr), a frame, a `SqlSource`,
+        or a release. Half of `choice_share` then pays for counts that tell how much of it holds.
+    public_title : what the release calls the public table. Where it was read from is never
+        published.
     """
 
     method: ClassVar[str] = "joined-histograms"
@@ -175,6 +196,8 @@ class JoinedHistograms(Mechanism):
     bin_share: Annotated[Share | None, Interval(0, below=1)] = None
     rounds: Annotated[int | None, Interval(0, MAX_ROUNDS)] = None
     workload: Sequence[str] | Mapping[str, Share] | None = None
+    public: object = None
+    public_title: str | None = None
 
     def plan(self, schema: Schema, cost: Cost) -> Plan[JoinedSettings]:
         return plan_joined(self, schema, cost)
@@ -198,7 +221,7 @@ def find_bins(job: Job) -> Job:
     adaptive = [c for c in job.columns if job.domain.names[c] in job.settings.adaptive]
     if not adaptive:
         return job
-    axes, rows = list(job.domain.axes), job.rows
+    axes, rows, public = list(job.domain.axes), job.rows, job.public
     for column in adaptive:
         axis = axes[column]
         ends = choose_bins(
@@ -211,11 +234,13 @@ def find_bins(job: Job) -> Job:
             label=f"bins of column {column + 1}",
             fixed=[axis.edges.index(end) for end in job.settings.rule_ends(column)],
         )
-        rows = rows.regrouped(column, regrouping(axis, ends))
+        grouped = regrouping(axis, ends)
+        rows = rows.regrouped(column, grouped)
+        public = public if public is None else public.regrouped(column, grouped)
         axes[column] = adapted(axis, ends)
     domain = Domain(tuple(axes), job.domain.rules)
     zeros = structural_zeros(domain.rules, domain, job.settings.target_index)
-    return replace(job, rows=rows, domain=domain, zeros=zeros)
+    return replace(job, rows=rows, domain=domain, zeros=zeros, public=public)
 
 
 def measure_columns(job: Job) -> MeasuredColumns:
@@ -254,7 +279,8 @@ def publish_columns(job: Job, columns: MeasuredColumns) -> Published:
     alone: dict[int, tuple[MeasuredColumn, list[GroupSums]]] = {
         column: (one, []) for column, one in measured.items()
     }
-    fitted = fit_columns(alone, totals, known=known)
+    guesses = column_guesses(columns.published(job), totals, job.prior)
+    fitted = fit_columns(alone, totals, known=known, guesses=guesses)
     return Published(
         labels=totals,
         singles={column: table for column, (table, _) in fitted.items()},
@@ -277,6 +303,25 @@ def round_count(job: Job, known: Published) -> int:
     deviation = job.budget.deviation(job.settings.pair_share / (len(job.columns) - 1))
     room = job.cells(known, deviation) / job.rows.labels
     return next((rounds for least, rounds in ROUNDS_BY_ROOM[job.budget.law] if room >= least), 0)
+
+
+def count_beside_prior(
+    job: Job, columns: MeasuredColumns, tables: Tables, model: JunctionModel, part: Fraction
+) -> JunctionModel:
+    """The first tables where a public table tells how columns go together: chosen as in a round, by
+    what the model that starts from it gets wrong."""
+    candidates = candidate_tables(job, model)
+    steps = len(job.columns) - 1
+    chosen = select_tables(job, candidates, model, tables, part, steps, "pair")
+    tables.measure(
+        job,
+        [option.columns for option in chosen],
+        [candidates.groups(option) for option in chosen],
+        [option.by_label for option in chosen],
+        part,
+        name="counts of pair",
+    )
+    return model
 
 
 def select_pairs(job: Job, known: Published, part: Fraction) -> list[Edge]:
@@ -329,11 +374,16 @@ def candidate_tables(job: Job, model: JunctionModel) -> Rounds:
 
 
 def select_tables(
-    job: Job, candidates: Rounds, model: JunctionModel, tables: Tables, number: int, rounds: int
+    job: Job,
+    candidates: Rounds,
+    model: JunctionModel,
+    tables: Tables,
+    part: Fraction,
+    steps: int,
+    name: str,
 ) -> list[Option]:
-    """The tables of one round: what the model so far gets wrong, less what their noise costs."""
-    part = ROUND_PART / rounds
-    steps = round_steps(job.budget.law, len(job.columns))
+    """Up to `steps` tables for `part` of the shares: what the model so far gets wrong, less what
+    their noise costs."""
     deviation = job.budget.deviation(part * job.settings.pair_share / steps)
     weights, heaviest = table_weights(job.settings)
     done = {
@@ -349,7 +399,7 @@ def select_tables(
         steps=steps,
         weight=heaviest,
         share=part * job.settings.choice_share,
-        name=f"round {number}",
+        name=name,
     )
 
 
@@ -401,6 +451,7 @@ def publish(
             },
             **({"rules": [rule.to_dict() for rule in job.domain.rules]} if job.zeros else {}),
             **({"totals": [one.to_dict() for one in totals]} if totals else {}),
+            **({} if job.prior is None else {"public": prior_facts(job.prior, names)}),
         },
         tables={
             "columns": _stacked("column", job.columns, [columns.counts[c] for c in job.columns]),
@@ -415,9 +466,38 @@ def publish(
                 [side for table in tables.measured for side in table.groups],
                 value="group",
             ),
+            **({} if job.prior is None else prior_arrays(job.prior)),
         },
         domain=job.domain if job.settings.adaptive else None,
     )
+
+
+def prior_facts(prior: PublicPrior, names: Sequence[str]) -> dict[str, Any]:
+    """What the manifest says of the public table: where it is from, what was taken of it, and what
+    the checks say. The checks are noisy; all else is public."""
+    return {
+        "name": prior.name,
+        "rows": prior.rows,
+        "sha256": prior.digest,
+        "columns": [names[column] for column in prior.columns],
+        "pairs": [[names[column] for column in pair.columns] for pair in prior.pairs],
+        "checks": [pair.check for pair in prior.pairs],
+        "check_scales": [str(pair.scale) for pair in prior.pairs],
+    }
+
+
+def prior_arrays(prior: PublicPrior) -> dict[str, Any]:
+    """The public tables themselves: public counts."""
+    sides = [side for pair in prior.pairs for side in pair.groups]
+    return {
+        "public_columns": _stacked(
+            "column", list(prior.columns), [one.ravel() for one in prior.columns.values()]
+        ),
+        "public_pairs": _stacked(
+            "table", range(len(prior.pairs)), [pair.counts.ravel() for pair in prior.pairs]
+        ),
+        "public_groups": _stacked("side", range(len(sides)), sides, value="group"),
+    }
 
 
 def _stacked(

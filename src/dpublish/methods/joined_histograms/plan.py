@@ -15,8 +15,14 @@ from dpublish.declare.totals import Total
 from dpublish.errors import PlanError, did_you_mean
 from dpublish.methods.adaptive_bins import STAGES, finds_bins, fine_domain
 from dpublish.methods.histogram.mechanism import counted_rows, keeps_every_row
+from dpublish.methods.joined_histograms.public_table import (
+    CHECK_PART,
+    MAX_PAIRS,
+    PublicRows,
+    load_public,
+)
 from dpublish.methods.joined_histograms.structure import table_parts
-from dpublish.methods.joined_histograms.workload import Workload, declared_triples
+from dpublish.methods.joined_histograms.workload import Workload, declared_triples, read_workload
 from dpublish.models.junction_tree.known_sums import known_sums
 from dpublish.models.junction_tree.measured import MAX_ROUNDS
 from dpublish.privacy.budget_split import BudgetSplit, Law
@@ -33,9 +39,6 @@ MAX_COLUMNS = 500
 LEAST_SHARE = Fraction(1, 1000)
 """Of the budget, for a step: with less, its noise would be wider than a file can hold, beside
 tables with far less of it."""
-USUAL_WEIGHT = 4
-"""Of what a workload names without a weight."""
-
 BIN_SHARE: Mapping[Law, Fraction] = {"laplace": Fraction(1, 5), "gaussian": Fraction(3, 20)}
 """For finding the bins of a table in which all columns need it: tuned on synthetic columns
 (benchmarks/joined_tuning/quantiles.py)."""
@@ -98,6 +101,8 @@ class JoinedSettings(Settings):
     fine: Domain = hidden()
     cell_deviations: Fraction = hidden()
     totals: tuple[Total, ...] = hidden()
+    public: PublicRows | None = hidden(default=None, compare=False)
+    check_share: Fraction = hidden(default=Fraction(0))
 
     @property
     def target_index(self) -> int | None:
@@ -139,6 +144,8 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
                 f"bins, or leave it out."
             )
     choice_share = exact(method.choice_share, "choice_share")
+    check_share = Fraction(0) if method.public is None else CHECK_PART * choice_share
+    choice_share -= check_share
     misfit_share = exact(method.misfit_share, "misfit_share")
     if misfit_share and not LEAST_SHARE <= misfit_share < 1:
         raise PlanError(
@@ -152,27 +159,31 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
     def priced(tight: bool) -> tuple[BudgetSplit, Cost, str, Fraction, Fraction]:
         """What is charged, and the shares of columns and bins, with or without much room."""
         column_share = _column_share(method, numeric, tight=tight)
-        rest = 1 - column_share - choice_share - misfit_share
+        rest = 1 - column_share - choice_share - check_share - misfit_share
         bin_shares = {law: _bin_share(method, law, numeric, rest, tight=tight) for law in BIN_SHARE}
         if cost.kind == "approximate":
-            steps = _gaussian_steps(schema, count, choice_share, rest - bin_shares["gaussian"])
+            left = rest - bin_shares["gaussian"]
+            steps = _gaussian_steps(
+                schema, count, choice_share, left, checks=method.public is not None
+            )
         else:
             steps = None
         budget, paid, reason = _budget(method, schema, cost, count, steps)
         return budget, paid, reason, column_share, bin_shares[budget.law]
 
     budget, paid, reason, column_share, bin_share = priced(tight=False)
-    left = 1 - column_share - choice_share - misfit_share - bin_share
+    chosen_share = choice_share + check_share
+    left = 1 - column_share - chosen_share - misfit_share - bin_share
     rows = (schema.size_or_nominal or USUAL_ROWS) * schema.unit.max_rows
     cell_deviations = exact(method.cell_deviations, "cell_deviations")
-    if count > 1 and left > 0 and choice_share + misfit_share <= Fraction(1, 5):
+    if count > 1 and left > 0 and chosen_share + misfit_share <= Fraction(1, 5):
         room = rows / (float(cell_deviations) * budget.deviation(left / (count - 1))) / labels
         even = budget.deviation(column_share / count)
         blurred = quantile_noise(even, method.bins * labels, rows) > QUANTILE_NOISE[budget.law]
         if room < SMALL_ROOM[budget.law] or (adaptive and blurred):
             budget, paid, reason, column_share, bin_share = priced(tight=True)
     adaptive = adaptive if bin_share else ()
-    if column_share + choice_share + misfit_share + bin_share > 1 - LEAST_SHARE:
+    if column_share + chosen_share + misfit_share + bin_share > 1 - LEAST_SHARE:
         raise PlanError(
             "column_share, choice_share, misfit_share and bin_share must leave something "
             "for the pairs: together they must be at most "
@@ -180,7 +191,8 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
         )
     if count == 1:
         column_share, choice_share, misfit_share = 1 - bin_share, Fraction(0), Fraction(0)
-    pair_share = 1 - column_share - choice_share - misfit_share - bin_share
+        check_share = Fraction(0)
+    pair_share = 1 - column_share - choice_share - check_share - misfit_share - bin_share
     if count > 1 and budget.bounded_range_epsilon(choice_share / (2 * MAX_ROUNDS * count)) == 0:
         raise PlanError(
             "The cost is so small that no pair of columns could be chosen for its share. Give a "
@@ -194,6 +206,10 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
     public_rows = next((one.rows for one in totals if not one.where), None)
     if public_rows is None:
         public_rows = counted_rows(schema, domain)
+    fine = fine_domain(schema, domain, adaptive, totals)
+    public = None
+    if method.public is not None:
+        public = load_public(method.public, method.public_title, schema, fine, target, warnings)
     settings = JoinedSettings(
         domain=domain,
         noise=budget.law,
@@ -207,14 +223,16 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
         pair_share=pair_share,
         misfit_share=misfit_share,
         rounds=method.rounds,
-        workload=_workload(method, domain),
+        workload=read_workload(method.workload, domain),
         public_rows=public_rows,
         totals=totals,
         bin_share=bin_share,
         adaptive=adaptive,
         bins=method.bins,
-        fine=fine_domain(schema, domain, adaptive, totals),
+        fine=fine,
         cell_deviations=cell_deviations,
+        public=public,
+        check_share=check_share,
     )
     _check_rules(settings.fine)
     sentences = [
@@ -253,6 +271,8 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
             "These public totals are taken for true, and hold exactly in the release: "
             f"{'; '.join(one.describe() for one in totals)}."
         )
+    if public is not None:
+        sentences.append(public.describe(check_share))
     triples = len(declared_triples(settings))
     if triples and method.rounds != 0:
         sentences.append(
@@ -296,6 +316,7 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
             "cell_deviations": str(settings.cell_deviations),
             "rounds": method.rounds,
             "workload": [["*".join(some), as_json(weight)] for some, weight in settings.workload],
+            **({} if public is None else {"public": [public.facts()]}),
         },
         settings=settings,
         forecast={
@@ -416,12 +437,17 @@ def _check_rules(fine: Domain) -> None:
 
 
 def _gaussian_steps(
-    schema: Schema, columns: int, choice_share: Fraction, pair_share: Fraction
+    schema: Schema,
+    columns: int,
+    choice_share: Fraction,
+    pair_share: Fraction,
+    *,
+    checks: bool = False,
 ) -> Steps | None:
     """What the exact account of Gaussian noise has to know of the steps; None where choices cost so
     much beside the counts that follow them that it says nothing."""
     tables = columns * (STAGES + 2) + MAX_ROUNDS * MAX_STEPS + 1
-    touched = tables * schema.relation.rows
+    touched = (tables + checks * MAX_PAIRS) * schema.relation.rows
     if columns == 1:
         return Steps(Fraction(0), Fraction(0), touched)
     fewest = min(columns - 1, round_steps("gaussian", columns))
@@ -561,39 +587,3 @@ def _target(
         )
         return None
     return name
-
-
-def _workload(method: JoinedHistograms, domain: Domain) -> Workload:
-    """What matters more: names of columns, and a weight."""
-    given = method.workload or ()
-    if isinstance(given, str):
-        given = (given,)
-    items = (
-        list(given.items())
-        if isinstance(given, Mapping)
-        else [_weighted(item, domain) for item in given]
-    )
-    out = []
-    for item, weight in items:
-        names = [part.strip() for part in item.split("*")] if item not in domain.names else [item]
-        for name in names:
-            if name not in domain.names:
-                raise PlanError(
-                    f"workload names '{name}', which is not among the "
-                    f"columns.{did_you_mean(name, domain.names)}"
-                )
-        amount = exact(weight, f"the weight of '{item}'")
-        if not Fraction(1, 100) <= amount <= 100:
-            raise PlanError(
-                f"The weight of '{item}' in workload must lie between 1/100 and 100, not {weight}."
-            )
-        out.append((tuple(names), amount))
-    return tuple(out)
-
-
-def _weighted(item: str, domain: Domain) -> tuple[str, object]:
-    """A name or marginal, and the weight after its last colon."""
-    head, colon, tail = item.rpartition(":")
-    return (
-        (item, USUAL_WEIGHT) if not colon or item in domain.names else (head.strip(), tail.strip())
-    )

@@ -80,7 +80,8 @@ def coarsening(model: JunctionModel, column: int, *, ordered: bool, most: int) -
     """From published numbers: groups of whole states where the column is joined already, and of
     levels where it is not."""
     single, state_of = model.singles[column], model.state_of[column]
-    if not any(column in table.columns for table in model.tables) or int(state_of.max()) == 0:
+    joined = [*model.tables, *model.prior]
+    if not any(column in table.columns for table in joined) or int(state_of.max()) == 0:
         state_of = np.arange(len(state_of), dtype=np.int64)
     table = sum_groups(single, state_of, int(state_of.max()) + 1)
     # states follow the order of levels as far as they can: by the first level of each
@@ -167,7 +168,7 @@ class Rounds:
         """The score of every table not yet counted that the junction tree has room for, at every
         resolution: moves by at most its weight per changed row."""
         every = {*itertools.combinations(self.columns, 2), *self.triples}
-        room = _room(model.beliefs.tree, self.states(model), self.labels, every - done)
+        room = room_for(model.beliefs.tree, self.states(model), self.labels, every - done)
         spreads = {
             column: model.spread(column, self.coarsenings[column].resolutions[0])
             for column in self.columns
@@ -272,7 +273,7 @@ def choose_tables(
     chosen: list[Option] = []
     fresh = {option.columns for option in scores}
     for step in range(steps):
-        room = _room(tree, states, labels, fresh)
+        room = room_for(tree, states, labels, fresh)
         open_options = [option for option in scores if option.columns in room]
         picked = choose(
             noise,
@@ -290,8 +291,14 @@ def choose_tables(
     return chosen
 
 
-def _room(
-    tree: CliqueTree, states: Mapping[int, int], labels: int, tables: set[Columns]
+def room_for(
+    tree: CliqueTree,
+    states: Mapping[int, int],
+    labels: int,
+    tables: set[Columns],
+    *,
+    clique: int = MAX_CLIQUE,
+    whole: int = MAX_TREE,
 ) -> set[Columns]:
     """The tables whose columns may be joined: from the published structure alone."""
     cells = tree.cells(states)
@@ -300,15 +307,12 @@ def _room(
     for columns in tables:
         if len(columns) > 2:
             wider = tree.joined([columns], states)
-            if (
-                wider.largest(states) * labels <= MAX_CLIQUE
-                and wider.cells(states) * labels <= MAX_TREE
-            ):
+            if wider.largest(states) * labels <= clique and wider.cells(states) * labels <= whole:
                 out.add(columns)
             continue
         first, second = columns
         alone = (clique_cells((first, second), states),) * 2
         added, largest = min(reach[first].get(second, alone), reach[second].get(first, alone))
-        if largest * labels <= MAX_CLIQUE and (cells + added) * labels <= MAX_TREE:
+        if largest * labels <= clique and (cells + added) * labels <= whole:
             out.add(columns)
     return out

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from dpublish.declare.domain import Domain
+from dpublish.errors import PlanError, did_you_mean
 from dpublish.methods.joined_histograms.rounds import Columns
 from dpublish.methods.joined_histograms.structure import Edge
+from dpublish.privacy.cost import exact
 
 if TYPE_CHECKING:
     from dpublish.methods.joined_histograms.plan import JoinedSettings
@@ -22,6 +25,8 @@ Workload = tuple[tuple[tuple[str, ...], Fraction], ...]
 """Names of columns, and the weight of their marginal."""
 MAX_TRIPLES = 64
 """Triples of columns that rounds look at."""
+USUAL_WEIGHT = 4
+"""Of what a workload names without a weight."""
 
 
 def pair_weights(settings: JoinedSettings) -> tuple[dict[Edge, int], int]:
@@ -74,3 +79,39 @@ def _weights(settings: JoinedSettings, tables: Iterable[Columns]) -> list[int]:
         )
         out.append(max(1, round(100 * weight)))
     return out
+
+
+def read_workload(declared: Sequence[str] | Mapping[str, Any] | None, domain: Domain) -> Workload:
+    """What matters more: names of columns, and a weight."""
+    given = declared or ()
+    if isinstance(given, str):
+        given = (given,)
+    items = (
+        list(given.items())
+        if isinstance(given, Mapping)
+        else [_weighted(item, domain) for item in given]
+    )
+    out = []
+    for item, weight in items:
+        names = [part.strip() for part in item.split("*")] if item not in domain.names else [item]
+        for name in names:
+            if name not in domain.names:
+                raise PlanError(
+                    f"workload names '{name}', which is not among the "
+                    f"columns.{did_you_mean(name, domain.names)}"
+                )
+        amount = exact(weight, f"the weight of '{item}'")
+        if not Fraction(1, 100) <= amount <= 100:
+            raise PlanError(
+                f"The weight of '{item}' in workload must lie between 1/100 and 100, not {weight}."
+            )
+        out.append((tuple(names), amount))
+    return tuple(out)
+
+
+def _weighted(item: str, domain: Domain) -> tuple[str, object]:
+    """A name or marginal, and the weight after its last colon."""
+    head, colon, tail = item.rpartition(":")
+    return (
+        (item, USUAL_WEIGHT) if not colon or item in domain.names else (head.strip(), tail.strip())
+    )

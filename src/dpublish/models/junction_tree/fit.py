@@ -38,6 +38,14 @@ from dpublish.models.junction_tree.shrink import shrink, split_labels
 from dpublish.models.junction_tree.smooth import MAX_LEVELS, Rough, smooth_columns
 from dpublish.models.junction_tree.structural_zeros import Zeros, first_states, without_impossible
 from dpublish.models.one_thread import on_one_thread
+from dpublish.models.public_prior import (
+    Guess,
+    PublicPair,
+    PublicPrior,
+    guess_columns,
+    prior_tables,
+    towards,
+)
 
 SWEEPS = 12
 """Times that proportional fitting goes around the junction tree, at most. A forest of pairs needs
@@ -90,13 +98,14 @@ def fit_model(
     version: int = MODEL_VERSION,
     zeros: Sequence[Zeros] = (),
     known: Sequence[KnownSum] = (),
+    prior: PublicPrior | None = None,
 ) -> JunctionModel:
     """The joined model. `columns[target]` is None; `total` is the public number of rows, where
     there is one; `version` is one of `KNOWN_VERSIONS`; `zeros` is what rules forbid; `known` are
-    public totals.
+    public totals; `prior` is what a public table of other people says.
 
     Tables of one round are shrunk towards the model of the rounds before, towards which they were
-    chosen.
+    chosen; those of the first towards the prior, where there is one.
     """
     labels = fit_labels([column for column in columns if column is not None], tables, total, known)
     fitted = fit_columns(
@@ -108,6 +117,7 @@ def fit_model(
         labels,
         version=version,
         known=known,
+        guesses=column_guesses(columns, labels, prior),
     )
     singles = [
         np.diag(labels)
@@ -117,8 +127,9 @@ def fit_model(
     ]
     joined = [index for index, column in enumerate(columns) if column is not None]
     levels = {index: len(singles[index]) for index in joined}
+    started = _started(prior, columns, singles, labels)
     state_of = {
-        index: common_states(count, index, tables, first_states(count, index, zeros))
+        index: common_states(count, index, tables, prior_states(count, index, zeros, started))
         for index, count in levels.items()
     }
     pinned = sorted({one.column for one in known if one.column is not None})
@@ -130,6 +141,7 @@ def fit_model(
         [],
         target=target,
         zeros=zeros,
+        prior=_factors(labels, singles, state_of, started, target=target, zeros=zeros),
         pinned=pinned if last < 0 else (),
     )
     for number in sorted({table.round for table in tables}):
@@ -144,6 +156,71 @@ def fit_model(
             pinned=pinned if number == last else (),
         )
     return model
+
+
+def column_guesses(
+    columns: Sequence[MeasuredColumn | None], labels: Floats, prior: PublicPrior | None
+) -> dict[int, Guess]:
+    """What a public table says of the columns that it has."""
+    if prior is None:
+        return {}
+    counts = {index: one.counts for index, one in enumerate(columns) if one is not None}
+    return guess_columns(prior, counts, _noise_of(columns), labels)
+
+
+def _started(
+    prior: PublicPrior | None,
+    columns: Sequence[MeasuredColumn | None],
+    singles: Sequence[Floats],
+    labels: Floats,
+) -> list[Fitted]:
+    """The tables of pairs that a public table and the checks of it lead to."""
+    if prior is None:
+        return []
+    return prior_tables(prior.pairs, singles, labels, _noise_of(columns))[0]
+
+
+def held_pairs(
+    prior: PublicPrior, model: JunctionModel, columns: Sequence[MeasuredColumn | None]
+) -> list[float]:
+    """How much of the dependence of every public pair was found to hold."""
+    held = prior_tables(prior.pairs, model.singles, model.labels, _noise_of(columns))[1]
+    return [float(share) for share in held]
+
+
+def _noise_of(columns: Sequence[MeasuredColumn | None]) -> list[float]:
+    return [0.0 if one is None else one.variance for one in columns]
+
+
+def prior_states(
+    levels: int,
+    column: int,
+    zeros: Sequence[Zeros],
+    prior: Sequence[Fitted | PublicPair],
+) -> Ints:
+    """The states that rules and the prior ask for, before any table is counted."""
+    return common_states(levels, column, prior, first_states(levels, column, zeros))
+
+
+def _factors(
+    labels: Floats,
+    singles: Sequence[Floats],
+    state_of: Mapping[int, Ints],
+    started: Sequence[Fitted],
+    *,
+    target: int | None,
+    zeros: Sequence[Zeros],
+) -> list[Fitted]:
+    """What a model of independent columns has to be multiplied by to have the tables of the
+    prior."""
+    if not started:
+        return []
+    model = join_tables(labels, singles, state_of, started, target=target, zeros=zeros)
+    factors = model.beliefs.factors[-len(started) :]
+    return [
+        Fitted(one.columns, one.groups, factor)
+        for one, factor in zip(started, factors, strict=True)
+    ]
 
 
 def _possible_column(
@@ -165,7 +242,10 @@ def grow_model(model: JunctionModel, tables: Sequence[MeasuredTable]) -> Junctio
 
 
 def common_states(
-    levels: int, column: int, tables: Sequence[MeasuredTable], known: Ints | None = None
+    levels: int,
+    column: int,
+    tables: Sequence[MeasuredTable | Fitted | PublicPair],
+    known: Ints | None = None,
 ) -> Ints:
     """The state of each level of a column: levels that every table puts in one group share one.
     Known states stay apart."""
@@ -198,6 +278,7 @@ def add_tables(
         sweeps=sweeps,
         before=model.beliefs,
         zeros=model.zeros,
+        prior=model.prior,
         pinned=pinned,
     )
 
@@ -212,19 +293,22 @@ def join_tables(
     sweeps: int = SWEEPS,
     before: Beliefs | None = None,
     zeros: Sequence[Zeros] = (),
+    prior: Sequence[Fitted] = (),
     pinned: Sequence[int] = (),
 ) -> JunctionModel:
-    """The model of largest entropy with the given tables. `before` is that of the first of these
+    """The model of largest entropy with the given tables; with a prior, which multiplies the cells
+    of a model of independent columns, the one nearest to it. `before` is that of the first of these
     tables; the `pinned` columns have their own tables exactly."""
     wide = [one for one in zeros if len(one.columns) > 1]
+    together: list[Zeros | Fitted] = [*wide, *prior]
     states = {column: int(state.max()) + 1 for column, state in state_of.items()}
     known = before.factors if before is not None else []
     tree = (
         before.tree
         if before is not None
-        else CliqueTree.apart(state_of).joined([one.columns for one in wide], states)
+        else CliqueTree.apart(state_of).joined([one.columns for one in together], states)
     )
-    ruled = sorted({column for one in wide for column in one.columns})
+    ruled = sorted({column for one in together for column in one.columns})
     fresh = tables[max(0, len(known) - len(ruled)) :]
     beliefs = Beliefs(tree.joined([table.columns for table in fresh], states), states, len(labels))
     beliefs.start(
@@ -239,18 +323,24 @@ def join_tables(
             of_states.append(group)
         return Target(tuple(columns), tuple(of_states), table)
 
-    if wide:
-        beliefs.multiply([target_of(*impossible(one)) for one in wide])
+    if together:
+        multiplied = [
+            *map(impossible, wide),
+            *((one.columns, one.groups, one.table) for one in prior),
+        ]
+        beliefs.multiply([target_of(*one) for one in multiplied])
     targets = []
-    for column in ruled:  # what is forbidden in pairs changes what columns have alone
-        first = first_states(len(singles[column]), column, zeros)
+    for column in ruled:  # what multiplies pairs changes what columns have alone
+        first = prior_states(len(singles[column]), column, zeros, prior)
         sums = sum_groups(singles[column], first, int(first.max()) + 1)
         targets.append(target_of((column,), (first,), sums))
     targets += [target_of(table.columns, table.groups, table.table) for table in tables]
     beliefs.fit(targets, sweeps=sweeps, known=known)
     if pinned:
         pin(beliefs, singles, state_of, pinned)
-    return JunctionModel(labels, singles, state_of, beliefs, tables, target=target, zeros=zeros)
+    return JunctionModel(
+        labels, singles, state_of, beliefs, tables, target=target, zeros=zeros, prior=prior
+    )
 
 
 def impossible(one: Zeros) -> tuple[tuple[int, ...], list[Ints], Floats]:
@@ -301,16 +391,19 @@ def fit_columns(
     *,
     version: int = MODEL_VERSION,
     known: Sequence[KnownSum] = (),
+    guesses: Mapping[int, Guess] | None = None,
 ) -> dict[int, tuple[Floats, float]]:
     """Of every column, with what tables say of its sums: non-negative counts by label that add up
-    to the rows of each label, and the share of the noise left. `known` are public totals."""
-    rough = {}
+    to the rows of each label, and the share of the noise left. `known` are public totals,
+    `guesses` what a public table of other people says."""
+    rough, guesses = {}, guesses or {}
     for index, (column, more) in columns.items():
         best, totals = with_sums(column, more), of_column(known, index)
         more = [one for one in more if one.sums.shape[1] == len(labels)]
         if totals:
             best = Corrections.of(totals, column.variance, more).moved(best)
-        rough[index] = Rough(best, column.variance, more, column.widths)
+        split = guesses[index].split if index in guesses else None
+        rough[index] = Rough(best, column.variance, more, column.widths, split)
     curves = {
         index: one
         for index, one in rough.items()
@@ -320,6 +413,11 @@ def fit_columns(
     out = {}
     for index, one in rough.items():
         table, left = smooth.get(index) or _fit_levels(columns[index][0], one, labels, version)
+        if index in guesses:
+            noise = level_variances(columns[index][0], one.more)[table.sum(axis=1) > 0].sum()
+            noise *= left * len(labels)
+            table, still = towards(table, float(noise), guesses[index], labels)
+            left *= still
         totals = of_column(known, index)
         out[index] = (rake(table, labels, totals, least=1e-9) if totals else table, left)
     return out
@@ -331,7 +429,7 @@ def _fit_levels(
     """Levels without neighbours."""
     if version < 6:
         return onto_simplex(one.best, labels), 1.0
-    return split_labels(one.best, level_variances(column, one.more), labels), 1.0
+    return split_labels(one.best, level_variances(column, one.more), labels, one.split), 1.0
 
 
 def with_sums(column: MeasuredColumn, more: Sequence[GroupSums]) -> Floats:

@@ -20,11 +20,17 @@ from dpublish.errors import BundleError, InputError
 from dpublish.models.integer_limits import believable
 from dpublish.models.junction_tree.cliques import CliqueTree
 from dpublish.models.junction_tree.consistency import Ints
-from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, common_states
+from dpublish.models.junction_tree.fit import (
+    MeasuredColumn,
+    MeasuredTable,
+    common_states,
+    prior_states,
+)
 from dpublish.models.junction_tree.grouping import MAX_GROUPS
 from dpublish.models.junction_tree.known_sums import KnownSum, known_sums
 from dpublish.models.junction_tree.model_error import MODEL_VERSION, ModelError, read_model_error
-from dpublish.models.junction_tree.structural_zeros import Zeros, first_states, structural_zeros
+from dpublish.models.junction_tree.structural_zeros import Zeros, structural_zeros
+from dpublish.models.public_prior import PublicPair, PublicPrior
 from dpublish.privacy.budget_split import laplace_variance
 from dpublish.releases.bundle.manifest import text, whole
 
@@ -32,6 +38,13 @@ NoiseName = Literal["laplace", "gaussian"]
 Arrays = Mapping[str, Mapping[str, NDArray[np.int64]]]
 
 TABLES = {"columns": ("column", "count"), "joined": ("table", "count"), "groups": ("side", "group")}
+PUBLIC_TABLES = {
+    "public_columns": ("column", "count"),
+    "public_pairs": ("table", "count"),
+    "public_groups": ("side", "group"),
+}
+"""What a release holds beside these where it was made with a public table."""
+MAX_TITLE = 200
 MAX_WIDTH = 3
 """Columns of one joint table, beside the target."""
 MAX_LABELS = 255
@@ -53,6 +66,7 @@ class Measured:
     zeros: tuple[Zeros, ...] = ()
     totals: tuple[Total, ...] = ()
     known: tuple[KnownSum, ...] = ()
+    prior: PublicPrior | None = None
 
     @property
     def version(self) -> int:
@@ -91,7 +105,8 @@ def read_measured(domain: Domain, facts: Mapping[str, Any], tables: Arrays) -> M
     zeros = structural_zeros(_read_rules(domain, facts), domain, target)
     totals, known = _read_totals(domain, facts, target)
     joined = _read_joined(domain, facts, tables, target, labels, noise)
-    _check_size(domain, joined, target, labels, zeros)
+    prior = _read_prior(domain, facts, tables, target, labels, noise)
+    _check_size(domain, joined, target, labels, zeros, () if prior is None else prior.pairs)
     return Measured(
         noise=cast(NoiseName, noise),
         target=target,
@@ -101,6 +116,7 @@ def read_measured(domain: Domain, facts: Mapping[str, Any], tables: Arrays) -> M
         total=_total(facts),
         totals=totals,
         known=known,
+        prior=prior,
         model_error=read_model_error(facts, noise),
     )
 
@@ -165,6 +181,80 @@ def _read_joined(
         for columns, some, shape, values, variance, number in zip(
             joined, grouped, shapes, counts, variances, rounds, strict=True
         )
+    )
+
+
+def _read_prior(
+    domain: Domain,
+    facts: Mapping[str, Any],
+    tables: Arrays,
+    target: int | None,
+    labels: int,
+    noise: str,
+) -> PublicPrior | None:
+    """What was taken of a public table, and what the checks of it say."""
+    found = facts.get("public")
+    if found is None:
+        return None
+    where = "facts: 'public'"
+    if not isinstance(found, Mapping):
+        raise BundleError(f"{where} must be an object.")
+    name, digest = text(found, "name", where), text(found, "sha256", where)
+    if not 0 < len(name) <= MAX_TITLE or not name.isprintable():
+        raise BundleError(f"{where}: the name must be 1 to {MAX_TITLE} printable characters.")
+    rows = whole(found, "rows", where, limit=1 << 52, lowest=1)
+    names, listed, pairs = list(domain.names), found.get("columns"), found.get("pairs")
+    if not isinstance(listed, list) or not isinstance(pairs, list):
+        raise BundleError(f"{where} must list columns and pairs.")
+    columns = [_index(names, one) for one in listed]
+    if len(set(columns)) < len(columns) or target in columns or not columns:
+        raise BundleError(f"{where} must name different columns other than the target.")
+    edges = []
+    for one in pairs:
+        edge = tuple(_index(names, column) for column in one) if isinstance(one, list) else ()
+        if len(edge) != 2 or edge[0] == edge[1] or not set(edge) <= set(columns):
+            raise BundleError(f"{where}: a pair must name two of its columns.")
+        edges.append((edge[0], edge[1]))
+    counts = _unstack(
+        tables, "public_columns", columns, [domain.shape[one] * labels for one in columns]
+    )
+    sides = [column for edge in edges for column in edge]
+    groups = _unstack(
+        tables, "public_groups", list(range(len(sides))), [domain.shape[one] for one in sides]
+    )
+    grouped = list(zip(groups[::2], groups[1::2], strict=True))
+    shapes = [(*(_count_groups(side) for side in some), labels) for some in grouped]
+    cells = _unstack(
+        tables, "public_pairs", list(range(len(edges))), [math.prod(one) for one in shapes]
+    )
+    if any((some < 0).any() or some.sum() > 1 << 52 for some in (*counts, *cells)):
+        raise BundleError(f"{where}: a public table holds a number that is not believable.")
+    variances = _variances(found, "check_scales", len(edges), noise)
+    checks = found.get("checks")
+    if (
+        not isinstance(checks, list)
+        or len(checks) != len(edges)
+        or not all(type(one) is int and abs(one) < 1 << 52 for one in checks)
+    ):
+        raise BundleError(f"{where}: 'checks' must list a whole number for every pair.")
+    return PublicPrior(
+        name,
+        rows,
+        digest,
+        {c: table.reshape(-1, labels) for c, table in zip(columns, counts, strict=True)},
+        tuple(
+            PublicPair(edge, some, table.reshape(shape), check, Fraction(scale), variance)
+            for edge, some, shape, table, check, scale, variance in zip(
+                edges,
+                grouped,
+                shapes,
+                cells,
+                checks,
+                found["check_scales"],
+                variances,
+                strict=True,
+            )
+        ),
     )
 
 
@@ -249,15 +339,16 @@ def _check_size(
     target: int | None,
     labels: int,
     zeros: Sequence[Zeros],
+    prior: Sequence[PublicPair],
 ) -> None:
     """The junction tree that the tables lead to must fit in memory, whoever wrote the file."""
     columns = [column for column in range(len(domain.shape)) if column != target]
     levels = {column: domain.shape[column] for column in columns}
     states = {
-        c: int(common_states(count, c, tables, first_states(count, c, zeros)).max()) + 1
+        c: int(common_states(count, c, tables, prior_states(count, c, zeros, prior)).max()) + 1
         for c, count in levels.items()
     }
-    together = [*(one.columns for one in zeros), *(table.columns for table in tables)]
+    together = [one.columns for some in (zeros, prior, tables) for one in some]
     tree = CliqueTree.of(columns, together, states)
     if tree.cells(states) * labels > MAX_MODEL:
         raise BundleError("The tables of 'joined' lead to a model that is too large to hold.")
@@ -266,7 +357,7 @@ def _check_size(
 def _unstack(tables: Arrays, name: str, keys: Sequence[int], lengths: Sequence[int]) -> list[Ints]:
     """The arrays that a long table holds one after the other; their order and lengths are fixed by
     the facts."""
-    key, value = TABLES[name]
+    key, value = (TABLES | PUBLIC_TABLES)[name]
     table = tables[name]
     if not np.array_equal(table[key], np.repeat(np.array(keys, dtype=np.int64), lengths)):
         raise BundleError(f"{name}.parquet does not hold the tables that the facts name.")

@@ -64,8 +64,9 @@ class JunctionModel:
         *,
         target: int | None,
         zeros: Sequence[Zeros] = (),
+        prior: Sequence[Fitted] = (),
     ) -> None:
-        self.zeros = tuple(zeros)
+        self.zeros, self.prior = tuple(zeros), tuple(prior)
         self.labels, self.singles, self.target = labels, list(singles), target
         self.state_of, self.beliefs, self.tables = dict(state_of), beliefs, list(tables)
         self.columns = [column for column in range(len(self.singles)) if column != target]

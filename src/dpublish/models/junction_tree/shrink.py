@@ -89,9 +89,12 @@ def _relative(values: Floats) -> Floats:
     return out
 
 
-def split_labels(best: Floats, variances: Floats, labels: Floats) -> Floats:
+def split_labels(
+    best: Floats, variances: Floats, labels: Floats, expected: Floats | None = None
+) -> Floats:
     """Non-negative counts (levels x labels) that add up to the rows of each label, from unbiased
-    ones; `variances` are those of the noise of each level.
+    ones; `variances` are those of the noise of each level; `expected` are the shares of labels that
+    each level is thought to have, where that is not what all rows have.
 
     The levels of an unordered column have no neighbours to learn from, and of a noisy count by
     label each is taken for itself. With little budget the noise then looks like a relation of the
@@ -104,7 +107,7 @@ def split_labels(best: Floats, variances: Floats, labels: Floats) -> Floats:
     total = float(labels.sum())
     if len(labels) < 2 or not (_LEAST < total < _LARGEST and np.abs(best).max() < _LARGEST):
         return plain
-    shares = labels / total
+    shares = labels / total if expected is None else expected
     rows = plain.sum(axis=1)
     away = best - best.sum(axis=1, keepdims=True) * shares
     # a level's departures from the common split add up to nothing: less noise than in its counts

@@ -38,13 +38,15 @@ _LARGEST, _PRECISE = 1e13, 1e-6
 @dataclass(frozen=True)
 class Rough:
     """A column before it is smoothed: the least-squares estimates of its counts by label (levels x
-    labels); what these are made of, as in `least_squares`; and how wide the first levels are, which
-    follow each other."""
+    labels); what these are made of, as in `least_squares`; how wide the first levels are, which
+    follow each other; and shares of labels that each level is thought to have, from which the
+    curves of labels depart, where that is not what all rows have."""
 
     best: Floats
     variance: float
     more: Sequence[GroupSums]
     widths: tuple[float, ...]
+    split: Floats | None = None
 
     @property
     def ordered(self) -> tuple[int, ...]:
@@ -127,6 +129,11 @@ def _smoothed(columns: Sequence[Rough], labels: Floats) -> list[tuple[Floats, fl
     some = np.flatnonzero(labels > 0.0)
     counts = np.repeat(labels[some], many)
     bases = np.tile(np.maximum(shares, _LEAST_SHARE), (len(some), 1))
+    for number, one in enumerate(columns):
+        if one.split is not None:
+            for place, label in enumerate(some):
+                base = np.maximum(shares[number] * one.split[:, label], _LEAST_SHARE)
+                bases[place * many + number] = base / base.sum()
     fitted, more_freedom = fit(np.concatenate([best[:, :, one] for one in some]), counts, bases, 1)
     for place, label in enumerate(some):
         out[:, :, label] = labels[label] * fitted[place * many : (place + 1) * many]

@@ -19,10 +19,11 @@ from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Estimate, check_level
 from dpublish.models.bin_shapes import tilted
 from dpublish.models.junction_tree.consistency import Floats, Ints
-from dpublish.models.junction_tree.fit import MeasuredColumn, fit_model
-from dpublish.models.junction_tree.measured import TABLES, Measured, read_measured
+from dpublish.models.junction_tree.fit import MeasuredColumn, fit_model, held_pairs
+from dpublish.models.junction_tree.measured import PUBLIC_TABLES, TABLES, Measured, read_measured
 from dpublish.models.junction_tree.model import JunctionModel, TableTooLarge
 from dpublish.models.junction_tree.plain import reading
+from dpublish.models.public_prior import LEAST_HELD
 from dpublish.releases.bundle.manifest import read_domain, table
 from dpublish.releases.frames import (
     drawn_values,
@@ -65,12 +66,14 @@ class JoinedRelease(ResampledRelease):
 
     def parse(self) -> None:
         manifest, tables = self.manifest, self.tables
-        if set(tables) != set(TABLES):
+        facts = table(manifest, "facts", "manifest")
+        wanted = TABLES if facts.get("public") is None else TABLES | PUBLIC_TABLES
+        if set(tables) != set(wanted):
             raise BundleError(
-                f"A joined release holds the tables {', '.join(sorted(TABLES))}; this one: "
+                f"A joined release holds the tables {', '.join(sorted(wanted))}; this one: "
                 f"{sorted(tables)}."
             )
-        for name, columns in TABLES.items():
+        for name, columns in wanted.items():
             if dict(tables[name].schema) != dict.fromkeys(columns, pl.Int64):
                 raise BundleError(
                     f"{name}.parquet must have the columns {' and '.join(columns)} (Int64)."
@@ -78,7 +81,6 @@ class JoinedRelease(ResampledRelease):
             if any(tables[name].null_count().row(0)):
                 raise BundleError(f"{name}.parquet holds nulls.")
         domain = read_domain(manifest.get("domain"), limit=None)
-        facts = table(manifest, "facts", "manifest")
         self.measured: Measured = read_measured(domain, facts, _arrays(tables))
         if self.measured.version >= SHAPED:
             pairs = zip(domain.axes, self.measured.columns, strict=True)
@@ -98,6 +100,7 @@ class JoinedRelease(ResampledRelease):
                 version=measured.version,
                 zeros=measured.zeros,
                 known=measured.known,
+                prior=measured.prior,
             )
 
     @cached_property
@@ -131,6 +134,43 @@ class JoinedRelease(ResampledRelease):
             for one in self.measured.tables
         ]
 
+    @cached_property
+    def public_pairs(self) -> dict[tuple[str, str], float]:
+        """The pairs of columns that go together as in a public table of other people, where they
+        were not counted together: how much of that dependence was found to hold, 0 to 1."""
+        measured, model = self.measured, self.model
+        if measured.prior is None:
+            return {}
+        held = held_pairs(measured.prior, model, measured.columns)
+        names = self.domain.names
+        return {
+            (names[one.columns[0]], names[one.columns[1]]): share
+            for one, share in zip(measured.prior.pairs, held, strict=True)
+            if share >= LEAST_HELD
+            and not any(set(one.columns) <= set(table.columns) for table in measured.tables)
+        }
+
+    def _public_note(self, node: Node) -> str:
+        """What comes from the public table in the answer to a condition."""
+        from dpublish.query.predicate import columns_of
+
+        prior = self.measured.prior
+        if prior is None:
+            return ""
+        within = {self.domain.names[column] for column in columns_of(node)}
+        said = [
+            f"{first} and {second} (noisy counts say that about {share:.0%} of it holds)"
+            for (first, second), share in self.public_pairs.items()
+            if {first, second} <= within
+        ]
+        if not said:
+            return ""
+        more = f" and {len(said) - 3} more pairs" if len(said) > 3 else ""
+        return (
+            f"; not counted here, but as in the public table '{prior.name}': how columns go "
+            f"together, of {', '.join(said[:3])}{more}"
+        )
+
     def estimate(self, predicate: str | Node, *, level: float = 0.95) -> Estimate:
         """How many rows satisfy a predicate such as "age >= 40 and income = '>50K'", or a linear
         condition such as "2 * age + hours >= 150".
@@ -151,7 +191,8 @@ class JoinedRelease(ResampledRelease):
         if found.low == found.high and not found.error:  # known: the model has it but for rounding
             value = found.low
         high = min(max(found.high, value), self.most_rows)
-        return Estimate(value, found.error, min(found.low, value), high, level, note=found.note)
+        note = found.note + self._public_note(node)
+        return Estimate(value, found.error, min(found.low, value), high, level, note=note)
 
     def met(self, node: Node, level: float) -> Estimate:
         return self.estimate(node, level=level)
@@ -292,6 +333,9 @@ class JoinedRelease(ResampledRelease):
         rows["joined"] = (
             ", ".join(" - ".join(names) for names in self.joined) or "no pair of columns"
         )
+        if self.measured.prior is not None:
+            pairs = ", ".join(" - ".join(names) for names in self.public_pairs) or "no pair"
+            rows["from the public table"] = f"{self.measured.prior.name}: {pairs}"
         if self.target is not None:
             rows["target"] = self.target
         return rows

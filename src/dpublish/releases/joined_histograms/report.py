@@ -56,6 +56,7 @@ def sections(release: JoinedRelease) -> Report:
             how_it_was_made(release),
             _structure(release),
             *_totals(release),
+            *_public_table(release),
             Section("What it shows", [Paragraph(shows), *charts]),
             _usage(release),
         ],
@@ -110,6 +111,34 @@ def _totals(release: JoinedRelease) -> list[Section]:
     return [Section("Public totals", [Paragraph(said), table])]
 
 
+def _public_table(release: JoinedRelease) -> list[Section]:
+    """What comes from other people."""
+    prior = release.measured.prior
+    if prior is None:
+        return []
+    columns = listed(tuple(release.domain.names[column] for column in prior.columns))
+    said = (
+        f"The model starts from the public table '{prior.name}' of other people ({prior.rows:,} "
+        f"rows, SHA-256 {prior.digest[:16]}...), as far as noisy counts of the private rows say "
+        f"that it holds here. The shares of levels and labels of {columns} lean towards it "
+        "where noise leaves room. How the columns of the pairs below go together was not counted "
+        "here: it comes from that table, and intervals do not take it for counted."
+    )
+    rows = [
+        (" - ".join(names), f"{share:.0%}")
+        for names, share in sorted(release.public_pairs.items(), key=lambda one: -one[1])
+    ]
+    if not rows:
+        return [
+            Section(
+                "From a public table",
+                [Paragraph(f"{said} Here these are none: no pair was found to hold.")],
+            )
+        ]
+    head = ("columns", "about how much of the dependence there holds here")
+    return [Section("From a public table", [Paragraph(said), Table(head, rows, right=(1,))])]
+
+
 def _usage(release: JoinedRelease) -> Section:
     last, predicate = release.domain.names[-1], example_predicate(release.domain)
     return usage(
@@ -159,6 +188,9 @@ def plot_structure(release: JoinedRelease) -> Figure:
                     zorder=1,
                     solid_capstyle="round",
                 )
+    for one in model.prior:
+        (x0, y0), (x1, y1) = (spot[column] for column in one.columns)
+        axes.plot([x0, x1], [y0, y1], color=SOFT, linewidth=0.9, linestyle=(0, (4, 3)), zorder=0)
     for column, angle in zip(order, turn, strict=True):
         x, y = spot[column]
         axes.scatter([x], [y], s=34, color=BAR, zorder=2)
@@ -181,6 +213,8 @@ def plot_structure(release: JoinedRelease) -> Figure:
     note = "width: share of rows that independence would misplace"
     if any(len(table.columns) > 2 for table in model.tables):
         note += ", shaded: the same of three columns counted together"
+    if model.prior:
+        note += "; broken lines: as in a public table of other people"
     if release.target is not None:
         note += f"; every column is also counted with '{_short(release.target)}'"
     figure.text(0.995, 0.005, note, ha="right", va="bottom", fontsize=7, color=SOFT)

@@ -10,6 +10,7 @@ import numpy as np
 from dpublish.models.junction_tree.consistency import Ints
 from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable
 from dpublish.models.junction_tree.measured import Measured
+from dpublish.models.public_prior import PublicPair, above_independence
 from dpublish.releases.resampled import noise_like
 
 
@@ -42,4 +43,15 @@ def measured_again(
             for column, group_of in zip(table.columns, table.groups, strict=True)
         ]
         tables.append(replace(table, counts=counted(parts, table.counts.shape, table.variance)))
-    return replace(measured, columns=tuple(columns), tables=tuple(tables))
+    prior = measured.prior
+    if prior is not None:
+
+        def checked(pair: PublicPair) -> PublicPair:
+            sides = zip(pair.columns, pair.groups, strict=True)
+            spot = tuple(group_of[codes[column]] for column, group_of in sides)
+            inside = int(above_independence(pair.counts)[(*spot, label)].sum())
+            noise = noise_like(generator, measured.noise, pair.variance, (1,))
+            return replace(pair, check=inside + round(float(noise[0])))
+
+        prior = replace(prior, pairs=tuple(checked(pair) for pair in prior.pairs))
+    return replace(measured, columns=tuple(columns), tables=tuple(tables), prior=prior)
