@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -49,7 +49,7 @@ _SWEEPS = 30
 class PublicPair:
     """Public counts of two columns over groups of their levels, by label; and how many private rows
     lie where these are above independence, with noise of the stated scale (Laplace) or squared
-    sigma (Gaussian) and its variance."""
+    sigma (Gaussian) and its variance. A model starts with those that are `taken`."""
 
     columns: tuple[int, int]
     groups: tuple[Ints, Ints]
@@ -57,6 +57,7 @@ class PublicPair:
     check: int = 0
     scale: Fraction = Fraction(1)
     variance: float = 1.0
+    taken: bool = False
 
 
 @dataclass(frozen=True)
@@ -182,16 +183,31 @@ def prior_tables(
     labels: Floats,
     variances: Sequence[float],
 ) -> tuple[list[Fitted], Floats]:
-    """The table of every pair that the model starts with, over the pair's groups, and how much of
-    the public dependence it has. `variances` are those of the columns' noise."""
+    """The table of every pair that is taken, over the pair's groups; and of all pairs, how much of
+    the public dependence they have. `variances` are those of the columns' noise."""
     ends = [_ends(pair, singles, labels) for pair in pairs]
     held = _held(pairs, ends, variances)
     tables = [
         Fitted(pair.columns, pair.groups, apart + share * (public - apart))
         for pair, (apart, public), share in zip(pairs, ends, held.tolist(), strict=True)
-        if share >= LEAST_HELD
+        if pair.taken
     ]
     return tables, held
+
+
+def taken_pairs(
+    prior: PublicPrior, singles: Sequence[Floats], labels: Floats, variances: Sequence[float]
+) -> PublicPrior:
+    """The same with the pairs that hold well enough for a model to start with them. That is settled
+    once, from the columns alone: later tables find their room beside these."""
+    held = prior_tables(prior.pairs, singles, labels, variances)[1]
+    return replace(
+        prior,
+        pairs=tuple(
+            replace(pair, taken=bool(share >= LEAST_HELD))
+            for pair, share in zip(prior.pairs, held.tolist(), strict=True)
+        ),
+    )
 
 
 def _ends(pair: PublicPair, singles: Sequence[Floats], labels: Floats) -> tuple[Floats, Floats]:

@@ -178,6 +178,7 @@ def test_the_reader_fits_what_the_mechanism_did(tmp_path: Path) -> None:
         {"columns": ["owns"]},
         {"checks": [1.5] * len(prior.pairs)},
         {"checks": []},
+        {"taken": [1] * len(prior.pairs)},
         {"rows": 0},
         {"name": "x\n"},
         {"check_scales": ["0"] * len(prior.pairs)},

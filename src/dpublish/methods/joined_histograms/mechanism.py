@@ -67,6 +67,7 @@ from dpublish.models.junction_tree.fit import (
     fit_columns,
     fit_labels,
     grow_model,
+    noise_of,
 )
 from dpublish.models.junction_tree.grouping import group_limits
 from dpublish.models.junction_tree.measured import MAX_ROUNDS
@@ -74,7 +75,7 @@ from dpublish.models.junction_tree.model import JunctionModel
 from dpublish.models.junction_tree.model_error import MODEL_VERSION, UNIT
 from dpublish.models.junction_tree.structural_zeros import structural_zeros
 from dpublish.models.one_thread import on_one_thread
-from dpublish.models.public_prior import PublicPrior
+from dpublish.models.public_prior import PublicPrior, taken_pairs
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
@@ -98,7 +99,7 @@ def joined_histograms(noise: Noise, codes: Any, plan: Plan[JoinedSettings]) -> O
     rounds = round_count(job, known)
     tables = Tables()
     if job.prior is not None:
-        job = replace(job, prior=check_pairs(job, job.prior, float(known.labels.sum())))
+        job = replace(job, prior=take_public(job, columns, known, job.prior))
     part = 1 - ROUND_PART if rounds else Fraction(1)
     model = job.model(columns, tables) if job.prior is not None else None
     if model is not None and model.prior:
@@ -305,6 +306,16 @@ def round_count(job: Job, known: Published) -> int:
     return next((rounds for least, rounds in ROUNDS_BY_ROOM[job.budget.law] if room >= least), 0)
 
 
+def take_public(
+    job: Job, columns: MeasuredColumns, known: Published, prior: PublicPrior
+) -> PublicPrior:
+    """The public table with its checks, and which pairs of it the model starts with."""
+    checked = check_pairs(job, prior, float(known.labels.sum()))
+    nothing = np.zeros((1, len(known.labels)))
+    singles = [known.singles.get(column, nothing) for column in range(len(job.domain.axes))]
+    return taken_pairs(checked, singles, known.labels, noise_of(columns.published(job)))
+
+
 def count_beside_prior(
     job: Job, columns: MeasuredColumns, tables: Tables, model: JunctionModel, part: Fraction
 ) -> JunctionModel:
@@ -481,6 +492,7 @@ def prior_facts(prior: PublicPrior, names: Sequence[str]) -> dict[str, Any]:
         "sha256": prior.digest,
         "columns": [names[column] for column in prior.columns],
         "pairs": [[names[column] for column in pair.columns] for pair in prior.pairs],
+        "taken": [pair.taken for pair in prior.pairs],
         "checks": [pair.check for pair in prior.pairs],
         "check_scales": [str(pair.scale) for pair in prior.pairs],
     }

@@ -165,7 +165,7 @@ def column_guesses(
     if prior is None:
         return {}
     counts = {index: one.counts for index, one in enumerate(columns) if one is not None}
-    return guess_columns(prior, counts, _noise_of(columns), labels)
+    return guess_columns(prior, counts, noise_of(columns), labels)
 
 
 def _started(
@@ -177,18 +177,19 @@ def _started(
     """The tables of pairs that a public table and the checks of it lead to."""
     if prior is None:
         return []
-    return prior_tables(prior.pairs, singles, labels, _noise_of(columns))[0]
+    return prior_tables(prior.pairs, singles, labels, noise_of(columns))[0]
 
 
 def held_pairs(
     prior: PublicPrior, model: JunctionModel, columns: Sequence[MeasuredColumn | None]
 ) -> list[float]:
     """How much of the dependence of every public pair was found to hold."""
-    held = prior_tables(prior.pairs, model.singles, model.labels, _noise_of(columns))[1]
+    held = prior_tables(prior.pairs, model.singles, model.labels, noise_of(columns))[1]
     return [float(share) for share in held]
 
 
-def _noise_of(columns: Sequence[MeasuredColumn | None]) -> list[float]:
+def noise_of(columns: Sequence[MeasuredColumn | None]) -> list[float]:
+    """The variance of the noise of every column; 0 for the target."""
     return [0.0 if one is None else one.variance for one in columns]
 
 

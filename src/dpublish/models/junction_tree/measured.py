@@ -106,7 +106,8 @@ def read_measured(domain: Domain, facts: Mapping[str, Any], tables: Arrays) -> M
     totals, known = _read_totals(domain, facts, target)
     joined = _read_joined(domain, facts, tables, target, labels, noise)
     prior = _read_prior(domain, facts, tables, target, labels, noise)
-    _check_size(domain, joined, target, labels, zeros, () if prior is None else prior.pairs)
+    taken = [] if prior is None else [pair for pair in prior.pairs if pair.taken]
+    _check_size(domain, joined, target, labels, zeros, taken)
     return Measured(
         noise=cast(NoiseName, noise),
         target=target,
@@ -230,7 +231,13 @@ def _read_prior(
     if any((some < 0).any() or some.sum() > 1 << 52 for some in (*counts, *cells)):
         raise BundleError(f"{where}: a public table holds a number that is not believable.")
     variances = _variances(found, "check_scales", len(edges), noise)
-    checks = found.get("checks")
+    checks, taken = found.get("checks"), found.get("taken")
+    if (
+        not isinstance(taken, list)
+        or len(taken) != len(edges)
+        or not all(isinstance(one, bool) for one in taken)
+    ):
+        raise BundleError(f"{where}: 'taken' must say true or false of every pair.")
     if (
         not isinstance(checks, list)
         or len(checks) != len(edges)
@@ -243,8 +250,8 @@ def _read_prior(
         digest,
         {c: table.reshape(-1, labels) for c, table in zip(columns, counts, strict=True)},
         tuple(
-            PublicPair(edge, some, table.reshape(shape), check, Fraction(scale), variance)
-            for edge, some, shape, table, check, scale, variance in zip(
+            PublicPair(edge, some, table.reshape(shape), check, Fraction(scale), variance, use)
+            for edge, some, shape, table, check, scale, variance, use in zip(
                 edges,
                 grouped,
                 shapes,
@@ -252,6 +259,7 @@ def _read_prior(
                 checks,
                 found["check_scales"],
                 variances,
+                taken,
                 strict=True,
             )
         ),

@@ -23,7 +23,6 @@ from dpublish.models.junction_tree.fit import MeasuredColumn, fit_model, held_pa
 from dpublish.models.junction_tree.measured import PUBLIC_TABLES, TABLES, Measured, read_measured
 from dpublish.models.junction_tree.model import JunctionModel, TableTooLarge
 from dpublish.models.junction_tree.plain import reading
-from dpublish.models.public_prior import LEAST_HELD
 from dpublish.releases.bundle.manifest import read_domain, table
 from dpublish.releases.frames import (
     drawn_values,
@@ -146,7 +145,7 @@ class JoinedRelease(ResampledRelease):
         return {
             (names[one.columns[0]], names[one.columns[1]]): share
             for one, share in zip(measured.prior.pairs, held, strict=True)
-            if share >= LEAST_HELD
+            if one.taken
             and not any(set(one.columns) <= set(table.columns) for table in measured.tables)
         }
 
