@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 from collections.abc import Mapping
@@ -21,10 +22,23 @@ HEADS = (
 
 
 def digest(folder: Path) -> str:
-    """Of the scripts of a reproduction, in which its seeds stand."""
+    """Of the scripts of a reproduction, in which its seeds stand; where they import from does not
+    count, so that a module may move."""
     text = hashlib.sha256()
     for path in sorted(folder.glob("*.py")):
-        text.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+        source = path.read_text(encoding="utf-8")
+        imported = {
+            number
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        }
+        lines = [
+            line
+            for number, line in enumerate(source.splitlines(), start=1)
+            if number not in imported and line.strip()
+        ]
+        text.update("\n".join([path.name, *lines, ""]).encode())
     return text.hexdigest()
 
 

@@ -119,8 +119,9 @@ def count_columns(
 ) -> ColumnCount:
     """k as given, or chosen from public facts, or the values that data splitting will try."""
     most = len(candidates)
-    clear = math.inf if rows is None else clarity(schema, rows, epsilon, most)
-    enough, share = choices_by_rows(clear)
+    enough, share = CHOICES[-1][1:]
+    if rows is not None:
+        enough, share = choices_by_rows(clarity(schema, rows, epsilon, most))
     if method.k is not None:
         share = min(share, MOST_FOR_CHOICES / method.k)
         return ColumnCount(method.k, (method.k,), f"k = {method.k} was given.", choice_share=share)
