@@ -59,7 +59,8 @@ def best_limits(problem: str, size: Mapping[str, Any], level: float = 0.95) -> t
 
     Of a cut it is the cost itself; of a vertex cover something between it and twice it; of a set
     cover the price of one in parts, which is at most the cost, and at least `factor` times less.
-    Weights are rounded up, which adds no more than `above`; `below` is what a certificate lacks.
+    Weights are rounded up, which adds no more than `above`; `below` is what a certificate lacks,
+    and `most` what some solution costs whatever the rows are.
     """
     whole = 0.0 if size.get("weighted") else 1.0
     reach = float(Fraction(size["scale"])) * math.log(1 / (1 - level)) + whole
@@ -67,7 +68,9 @@ def best_limits(problem: str, size: Mapping[str, Any], level: float = 0.95) -> t
     high = size["value"] + reach + float(size.get("below", 0.0))
     if problem == "vertex-cover":
         low /= 2
-    return max(0.0, low), max(0.0, high) * float(size.get("factor", 1.0))
+    high = max(0.0, high) * float(size.get("factor", 1.0))
+    low, high = max(0.0, low), min(high, float(size.get("most", high)))
+    return min(low, high), high
 
 
 def cut_cost(edges: Iterable[Sequence[Any]], side: Mapping[Any, bool]) -> float:

@@ -347,7 +347,8 @@ class SolutionRelease(Release):
             names = [str(name) for name in self._named(self._numbers[:6])]
             rows["solution"] = ", ".join(names) + (", ..." if len(self._numbers) > 6 else "")
         if self.cost_estimate is not None:
-            rows["cost on the rows"] = str(self.cost_estimate)
+            what = "worth" if self.problem == "public-projects" else "cost"
+            rows[f"{what} on the rows"] = str(self.cost_estimate)
             rows["public solution"] = str(self.public_cost_estimate)
         rows["bound"] = str(self.bound["text"])
         if "says_nothing" in self.bound:
@@ -475,7 +476,7 @@ def _check_optional(facts: Mapping[str, Any], main: pl.DataFrame) -> None:
         kinds = (int, float) if size.get("weighted") is True else (int,)
         if isinstance(size.get("value"), bool) or not isinstance(size.get("value"), kinds):
             raise BundleError("facts: size: 'value' must be a whole number.")
-        for name in ("factor", "above", "below"):
+        for name in ("factor", "above", "below", "most"):
             if name in size and not _positive(size[name]):
                 raise BundleError(f"facts: size: '{name}' must be a positive number.")
         try:

@@ -355,7 +355,8 @@ def noisy_size(noise: Noise, edges: Edges, count: int, epsilon: Fraction) -> dic
         epsilon=epsilon,
         label="size of the smallest cut",
     )
-    return {"value": int(noisy[0]), "scale": str(1 / epsilon)}
+    # the smallest cut is no larger than a degree
+    return {"value": int(noisy[0]), "scale": str(1 / epsilon), "most": float(count - 1)}
 
 
 def miss_surety(cost: Cost, shares: int) -> float:

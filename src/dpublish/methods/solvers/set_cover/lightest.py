@@ -33,12 +33,14 @@ class SetPrices:
 
     `unit` is a part of the dearest element's cheapest set, which is the most that one more element
     can add to a cover. No set is worth more than the cheapest sets of its elements, so none is
-    priced higher. The cheapest cover costs at most `factor` times the lightest one in parts.
+    priced higher. The cheapest cover costs at most `factor` times the lightest one in parts, and
+    never more than `most`, by which each element has its cheapest set.
     """
 
     unit: Fraction
     prices: IntArray
     factor: Fraction
+    most: Fraction
 
     @property
     def moved(self) -> Fraction:
@@ -61,7 +63,8 @@ def set_prices(sets: Lists, costs: Sequence[Fraction], count: int) -> SetPrices:
     if largest > 64:
         harmonic += Fraction(math.log(largest / 64)) + Fraction(1, 1000)
     often = int(np.bincount(sets.items, minlength=count).max())
-    return SetPrices(unit, np.array(prices, dtype=np.int64), min(harmonic, Fraction(often)))
+    factor = min(harmonic, Fraction(often))
+    return SetPrices(unit, np.array(prices, dtype=np.int64), factor, sum(cheapest, Fraction(0)))
 
 
 def certified_price(sets: Lists, prices: IntArray, present: IntArray) -> int:
@@ -97,6 +100,7 @@ def noisy_price(
         "scale": str(public.moved * public.unit / epsilon),
         "weighted": True,
         "factor": float(public.factor),
+        "most": float(public.most),
         "below": float((GAP + 1) * public.unit),
         "above": float(len(present) * public.unit),
     }

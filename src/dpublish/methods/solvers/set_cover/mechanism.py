@@ -170,6 +170,10 @@ class SetCover(Mechanism):
         how = ""
         sized = exact(self.size_share, "size_share")
         priced = self._price_sentence(cost, costs, count, more)
+        if priced:
+            warnings.append(
+                "How long the price takes depends on the elements: do not let outsiders measure it."
+            )
         asked, cost = cost, replace(cost, epsilon=cost.epsilon * (1 - sized))
         if rule == "presence":
             no_rho(cost, "A set cover")
@@ -269,6 +273,7 @@ class SetCover(Mechanism):
         if not epsilon:
             return []
         prices = set_prices(self.sets, costs, count)
+        prices = replace(prices, most=min(prices.most, self._worst(costs, count)))
         more.update(size_epsilon=epsilon, set_prices=prices)
         scale = float(prices.moved * prices.unit / epsilon)
         return [
@@ -335,7 +340,7 @@ class SetCover(Mechanism):
         self, factor: float, additive: float, text: str, costs: Sequence[Fraction], count: int
     ) -> Bound:
         """A bound, and where it promises no more than a public order does without data."""
-        most = self._public_worst(costs, count)
+        most = float(self._worst(costs, count))
         below = (most - additive) / factor
         void = f"a public order never costs more than {most:.4g}"
         void = (
@@ -345,10 +350,11 @@ class SetCover(Mechanism):
         )
         return {"factor": factor, "additive": additive, "text": text, "says_nothing": void}
 
-    def _public_worst(self, costs: Sequence[Fraction], count: int) -> float:
+    def _worst(self, costs: Sequence[Fraction], count: int) -> Fraction:
+        """What the public order costs if every element is present."""
         part = whole_family(self.sets, costs, count)
         order = covering_order(part, np.array([float(cost) for cost in costs]), np.ones(count))
-        return float(worst_cost(part, order, costs))
+        return worst_cost(part, order, costs)
 
     @staticmethod
     def _sixty(family: int, cost: Cost) -> str:

@@ -408,8 +408,9 @@ def noisy_size(noise: Noise, edges: Edges, settings: VertexCoverSettings) -> dic
             "scale": str(scale),
             "weighted": True,
             "above": float(2 * len(weights) * unit),
+            "most": float(sum(weights)),
         }
-    return {"value": int(size[0]), "scale": str(scale)}
+    return {"value": int(size[0]), "scale": str(scale), "most": float(settings.vertices - 1)}
 
 
 def unequal(weights: Sequence[Fraction]) -> bool:
