@@ -24,5 +24,5 @@ def test_correct_version_survives(planted: Planted) -> None:
 
 def test_registry_is_complete() -> None:
     names = [planted.name for planted in PLANTED]
-    assert len(names) == len(set(names)) == 83
+    assert len(names) == len(set(names)) == 84
     assert {planted.tier for planted in PLANTED} == {"exact", "replay", "sampled", "twin"}
