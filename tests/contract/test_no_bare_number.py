@@ -65,7 +65,12 @@ REFUSED = {
     **{("synthetic", call): "share of each" for call in ("mean", "sum")},
     ("synthetic", "difference"): "not counted together",
 }
-TABLES = [name for name in NAMES if "sql" in every_kind()[name].offers()]
+TABLES = [
+    name
+    for name in NAMES
+    if "sql" in every_kind()[name].offers() and name not in ("tree", "projected")
+]
+"""One of each kind that has SQL: a tree of two columns, a histogram of several."""
 
 
 def written(name: str, shape: str) -> str:

@@ -15,6 +15,7 @@ from dpublish.models.bin_shapes import (
     learn_tilts,
     mean_place,
     part_between,
+    place_in_bin,
     place_of,
     share_below,
     tilted,
@@ -28,6 +29,8 @@ def test_shares_places_and_means_are_of_one_density(tilt: float) -> None:
     share = np.linspace(0, 1, 200_001)
     place = place_of(np.full_like(share, tilt), share)
     assert (np.diff(place) >= 0).all()
+    every = np.full(share.size, TILTS.tolist().index(tilt))
+    assert np.array_equal(place_in_bin(TILTS, every, share), place)
     assert place[0] == 0
     assert place[-1] == pytest.approx(1, abs=1e-4)
     assert share_below(np.full_like(share, tilt), place) == pytest.approx(share, abs=1e-6)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,22 @@ def test_bins_of_unequal_width_are_drawn_as_densities() -> None:
     assert widths[:-1] == pytest.approx(counts[:-1])
     assert widths[-1] == pytest.approx(counts[-1] * 10 / 14)
     assert axes.get_xlabel() == "rows per 10 values of age (95% intervals)"
+
+
+def test_a_map_says_how_wide_its_limits_are() -> None:
+    release = every_kind()["plane"]
+    (said,) = [one.get_text() for one in release.plot("income", "height").texts]
+    found = re.fullmatch(r"95% limits of each of 12 x 4 .*: ± ([\d,]+) to ± ([\d,]+) rows", said)
+    assert found is not None
+    edges = np.rint(np.linspace(0, 1001, 13)).tolist()
+    halves = []
+    for low, high in itertools.pairwise(edges):
+        for at in (0.0, 0.5, 1.0, 1.5):
+            upper = "" if at == 1.5 else f" and height < {at + 0.5}"
+            where = f"income >= {low} and income < {high} and height >= {at}{upper}"
+            one = release.estimate(where)
+            halves.append((one.high - one.low) / 2)
+    assert [int(end) for end in found.groups()] == pytest.approx([min(halves), max(halves)], abs=2)
 
 
 def test_a_pair_that_was_not_counted_together_is_hatched() -> None:

@@ -16,7 +16,7 @@ from dpublish.declare.calendar import CALENDAR, series_of
 from dpublish.declare.columns import OTHER
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError, SchemaError
-from dpublish.models.bin_shapes import bin_means, place_of, tilts_of
+from dpublish.models.bin_shapes import bin_means, place_in_bin, tilts_of
 
 Codes = NDArray[np.int64]
 Weights = NDArray[np.int64] | NDArray[np.float64]
@@ -109,13 +109,13 @@ def drawn_values(axis: Axis, codes: Codes, generator: np.random.Generator) -> pl
     if axis.kind == "real":
         edges = np.array(axis.edges, dtype=np.float64)
         low, high = edges[bins], edges[bins + 1]
-        place = place_of(tilts_of(axis)[bins], generator.random(len(codes)))
+        place = place_in_bin(tilts_of(axis), bins, generator.random(len(codes)))
         drawn = np.minimum(low + (high - low) * place, np.nextafter(high, low))
         values = pl.Series(drawn)
     else:
         whole = np.array(axis.edges, dtype=np.int64)
         if axis.tilts:
-            place = place_of(tilts_of(axis)[bins], generator.random(len(codes)))
+            place = place_in_bin(tilts_of(axis), bins, generator.random(len(codes)))
             width = whole[bins + 1] - whole[bins]
             drawn = whole[bins] + np.minimum((place * width).astype(np.int64), width - 1)
         else:

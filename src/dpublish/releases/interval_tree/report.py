@@ -167,6 +167,7 @@ def _usage(release: IntervalTreeRelease) -> Section:
 
 STEPS = 200
 SIDE = 96
+MAP_PARTS = 12
 _LABEL_LENGTH = 34
 
 
@@ -239,6 +240,8 @@ def plot_tree(release: IntervalTreeRelease, columns: Sequence[str], *, level: fl
         figure.colorbar(shown, ax=axes, label="square root of the estimated rows")
         axes.set_xlabel(labels[0])
         axes.set_ylabel(labels[1])
+        said = _map_limits(release, names, level)
+        figure.text(0.995, 0.005, said, ha="right", fontsize=7, color=SOFT)
     dataset = short_label(str(release.manifest["dataset"]), _LABEL_LENGTH)
     for name, axis in zip(names, (axes.xaxis, axes.yaxis), strict=False):
         axis.set_major_formatter(FuncFormatter(_written(release, name)))
@@ -270,6 +273,27 @@ def column_ranges(release: IntervalTreeRelease, name: str, cuts: Floats) -> tupl
     axis = release.columns.index(name)
     low[:, axis], high[:, axis] = cuts[:-1], cuts[1:]
     return low, high
+
+
+def _map_limits(release: IntervalTreeRelease, names: Sequence[str], level: float) -> str:
+    """How wide the limits of parts of a map are, which has no place for error bars."""
+    sides = []
+    for name in names:
+        grid = release.shape.grids[release.columns.index(name)]
+        parts = min(MAP_PARTS, grid.positions)
+        cuts = np.rint(np.linspace(0.0, float(grid.positions), parts + 1))
+        sides.append(column_ranges(release, name, cuts))
+    (low, high), (least, most) = sides
+    lows, highs = (
+        both(one[:, None, :], other[None, :, :]).reshape(-1, one.shape[1])
+        for both, one, other in ((np.maximum, low, least), (np.minimum, high, most))
+    )
+    found = release.answer(lows, highs, level)
+    half = (found.high - found.low) / 2
+    shown = f"each of {len(low)} x {len(least)} parts of this map"
+    if not np.isfinite(half).all():
+        return f"{100 * level:.4g}% limits: there is no upper limit for some of {shown}"
+    return f"{100 * level:.4g}% limits of {shown}: ± {half.min():,.0f} to ± {half.max():,.0f} rows"
 
 
 def _pixels(release: IntervalTreeRelease, names: Sequence[str], cuts: Sequence[Floats]) -> Floats:
