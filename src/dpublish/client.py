@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import json
 import re
+import secrets
 import tempfile
 import time
 import urllib.error
@@ -209,8 +210,6 @@ class RemoteSession:
 
     def ask(self, query: str, *, key: str | None = None) -> RemoteAnswer:
         """One question. The same key gives the same answer again."""
-        import secrets
-
         body = {"query": query, "key": key or secrets.token_hex(16)}
         found = self._office._json("POST", f"/api/desks/{_part(self.desk)}/ask", body)
         return RemoteAnswer(**{**found, "estimate": _estimate(found["estimate"])})

@@ -28,7 +28,7 @@ from dpublish.counting.graphs import (
     read_scp,
     read_sets,
 )
-from dpublish.curator.gate import Curator, Number, Progress
+from dpublish.curator.gate import Curator, Number, Progress, as_cost
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.ledger.base import Ledger
@@ -265,8 +265,6 @@ def plan(
     mechanism: Mechanism, *, epsilon: Number, delta: Number | None = None, name: str = "solution"
 ) -> Plan:
     """What a solver would cost and guarantee. Reads nothing and spends nothing."""
-    from dpublish.curator.gate import as_cost
-
     return mechanism.plan(_schema(name), as_cost(epsilon, delta, None))
 
 

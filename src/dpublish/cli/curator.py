@@ -30,6 +30,7 @@ from dpublish.cli.options import (
     Spark,
     settings_of,
 )
+from dpublish.errors import did_you_mean
 from dpublish.requests.base import PASSPHRASE
 
 if TYPE_CHECKING:
@@ -150,7 +151,6 @@ def _lines(made: Released) -> list[tuple[str, str]]:
 def read_problem(text: str) -> str:
     """A problem by its name; one that cannot be had is told why, and what to use instead."""
     from dpublish.catalogue import methods
-    from dpublish.errors import did_you_mean
 
     known = list(methods("solve"))
     if text in known:

@@ -48,6 +48,14 @@ from dpublish.noise.base import Noise
 from dpublish.owned import temporary
 from dpublish.privacy.cost import Budget, Cost, exact, positive
 from dpublish.privacy.plan import Plan
+from dpublish.releases.bundle.archive import (
+    MANIFEST,
+    file_digest,
+    is_file_bundle,
+    publish_file,
+    write_container,
+)
+from dpublish.releases.bundle.signatures import SIGNATURES, write_signatures
 from dpublish.releases.bundle.signing_key import SigningKey
 
 if TYPE_CHECKING:
@@ -301,9 +309,7 @@ class Curator:
     def _seal(
         self, plan: Plan, receipt: Receipt, content: Output, noise: Noise, target: Path
     ) -> None:
-        from dpublish.releases.bundle.archive import MANIFEST, write_container
         from dpublish.releases.bundle.bundle import pack_bundle
-        from dpublish.releases.bundle.signatures import SIGNATURES, write_signatures
         from dpublish.releases.frames import frame_of
 
         tables = {name: frame_of(columns) for name, columns in content.tables.items()}
@@ -331,7 +337,6 @@ class Curator:
         """Whether the answer that the key bought before is here. One that is sealed and not here is
         lost: it is never made again."""
         from dpublish.ledger.payment import payment_problems
-        from dpublish.releases.bundle.archive import file_digest
         from dpublish.releases.bundle.bundle import read_bundle
 
         sealed = self.ledger.answer(receipt.key)
@@ -359,8 +364,6 @@ class Curator:
     ) -> None:
         """Refuse, before the debit, to write over anything but the release of this very key: it may
         have been paid for."""
-        from dpublish.releases.bundle.archive import is_file_bundle
-
         if out is None or not os.path.lexists(out):
             return
         out = Path(out)
@@ -378,7 +381,6 @@ class Curator:
 
     def _deliver(self, target: Path, out: str | Path | None, overwrite: bool) -> Release:
         from dpublish.releases.base import open_release
-        from dpublish.releases.bundle.archive import is_file_bundle, publish_file
         from dpublish.releases.bundle.bundle import copy_bundle, read_bundle
 
         if out is None:

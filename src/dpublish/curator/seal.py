@@ -13,6 +13,7 @@ from dpublish.methods.base import Output
 from dpublish.outputs import as_path
 from dpublish.privacy.plan import Plan
 from dpublish.privacy.statement import privacy_statement
+from dpublish.releases.bundle.signatures import read_signatures, write_signatures
 from dpublish.releases.bundle.signing_key import SigningKey
 
 
@@ -84,8 +85,6 @@ def software_versions() -> dict[str, str]:
 def usable_key(given: SigningKey | str | os.PathLike[str]) -> SigningKey:
     """The key that was given, or that is in the file that was named, after it has signed something
     that reads back."""
-    from dpublish.releases.bundle.signatures import read_signatures, write_signatures
-
     if not isinstance(given, SigningKey | str | os.PathLike):
         raise InputError(
             f"signing_key is a SigningKey or the path of one, not {type(given).__name__}. Read "

@@ -10,7 +10,7 @@ from typing import Final
 from dpublish.errors import InputError, PublishError
 from dpublish.ledger.base import Ledger
 from dpublish.owned import owned_folder, sweep
-from dpublish.releases.bundle.archive import SUFFIX
+from dpublish.releases.bundle.archive import SUFFIX, file_digest
 
 STORED: Final = re.compile(r"[0-9a-f]{32}\.dpr|online-[0-9a-f]{32}")
 """What things in a store are called. A store may be a folder of the curator's own, which holds
@@ -74,7 +74,6 @@ def require_ending(out: str | Path | None) -> None:
 def same_release(out: Path, target: Path) -> bool:
     """Whether `out` holds the stored release: the same bytes, or, in a folder or signed since, the
     same manifest."""
-    from dpublish.releases.bundle.archive import file_digest
     from dpublish.releases.bundle.bundle import read_bundle
 
     try:

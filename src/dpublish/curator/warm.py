@@ -21,14 +21,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from dpublish.declare.columns import Bound
+import numpy as np
+import polars as pl
+
+from dpublish.declare.columns import Bound, Column
 from dpublish.declare.schema import Schema
+from dpublish.errors import PublishError, did_you_mean
 from dpublish.quiet import no_logs, quiet_native_code
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from dpublish.declare.columns import Column
     from dpublish.declare.statistic import Statistic
     from dpublish.methods.base import Mechanism, Output
     from dpublish.privacy.plan import Plan
@@ -60,10 +63,7 @@ def warm(mechanism: Mechanism, plan: Plan, source: Source, *, say: Any = None) -
 def warm_methods(names: Iterable[str] | None = None) -> dict[str, str]:
     """Compile the methods of `dpublish release` and `dpublish solve` with their default settings,
     for CSV files and frames. What was done, by method."""
-    import polars as pl
-
     from dpublish.catalogue import methods
-    from dpublish.errors import PublishError, did_you_mean
     from dpublish.privacy.cost import Cost
     from dpublish.sources.sources import open_source
 
@@ -110,8 +110,6 @@ def _mechanism(name: str, door: str) -> Any:
 
     if door != "solve":
         return method_from_settings(name, {})
-    import numpy as np
-
     from dpublish import optimize
     from dpublish.methods.solvers.inputs import lists_of
 
@@ -164,8 +162,6 @@ def stand_in(
 
 def _named(statistic: Statistic | None) -> pl.DataFrame | None:
     """Edges, items or lists of public names; None for what is asked of a table."""
-    import polars as pl
-
     from dpublish.methods.solvers.inputs import AgentLists, GraphEdges, PresentItems
 
     if not isinstance(statistic, AgentLists | GraphEdges | PresentItems):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
@@ -40,8 +40,6 @@ class Target:
 
 def parse_target(url: str | Path) -> Target:
     """Read `sqlite:///file`, a bare path, or `postgresql+psycopg://...`."""
-    from sqlalchemy import make_url
-
     text = str(url)
     if isinstance(url, Path) or "://" not in text:
         if not text.strip() or text == ":memory:":

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +16,7 @@ from dpublish.errors import PlanError
 from dpublish.methods.base import SparseCounts
 from dpublish.noise.base import IntArray
 from dpublish.privacy.cost import Cost
-from dpublish.workloads.query_classes import QueryClass, query_class
-
-if TYPE_CHECKING:
-    from dpublish.workloads.query_classes import Table
+from dpublish.workloads.query_classes import QueryClass, Table, query_class
 
 MAX_UNIVERSE = 1 << 20
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,6 +158,7 @@ def laplace_cumulants(scale: Fraction) -> tuple[float, float]:
     return second, fourth
 
 
+@lru_cache(maxsize=256)
 def normal_quantile(alpha: float) -> float:
     """How many standard deviations a normal variable exceeds with probability alpha."""
     return -_NORMAL.inv_cdf(alpha)
@@ -170,15 +172,26 @@ def spread_quantile(alpha: float, k2: Floats, k3: Floats, k4: Floats) -> Floats:
     deviation = np.sqrt(variance)
     safe = np.where(variance > 0, variance, 1.0)
     # the expansion loses its meaning for extreme shapes, hence the caps
-    skew = np.clip(k3 / safe**1.5, 0.0, 2.0)
-    excess = np.clip(k4 / safe**2, 0.0, 30.0)
-    shape = (
+    shape = _cornish_fisher(z, np.clip(k3 / safe**1.5, 0.0, 2.0), np.clip(k4 / safe**2, 0.0, 30.0))
+    return np.where(variance > 0, deviation * np.maximum(shape, z), 0.0)
+
+
+def one_spread_quantile(alpha: float, k2: float, k3: float, k4: float) -> float:
+    """The same for one sum, thirty times as fast as an array of one."""
+    if not k2 > 0:
+        return 0.0
+    z = normal_quantile(alpha)
+    skew, excess = min(max(k3 / k2**1.5, 0.0), 2.0), min(max(k4 / k2**2, 0.0), 30.0)
+    return math.sqrt(k2) * max(float(_cornish_fisher(z, skew, excess)), z)
+
+
+def _cornish_fisher(z: float, skew: Any, excess: Any) -> Any:
+    return (
         z
         + skew / 6 * (z * z - 1)
         + excess / 24 * (z**3 - 3 * z)
         - skew**2 / 36 * (2 * z**3 - 5 * z)
     )
-    return np.where(variance > 0, deviation * np.maximum(shape, z), 0.0)
 
 
 def noise_sum_quantile(alpha: float, terms: Floats, scale: Fraction) -> Floats:

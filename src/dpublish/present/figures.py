@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.grid import Floats
 from dpublish.errors import QueryError
 from dpublish.present.charts import LOG, spans_decades
@@ -25,8 +26,6 @@ except ImportError:
         "Plots need matplotlib. Install it with: pip install 'dpublish[plots]'."
     ) from None
 
-if TYPE_CHECKING:
-    from dpublish.declare.domain import Axis, Domain
 
 BAR, INK, SOFT, GRID = "#4477aa", "#222222", "#666666", "#e4e4e4"
 OPEN_END = "an arrow: there is no upper limit"

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from dpublish.declare.calendar import CALENDAR, UNITS
+from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import PublishError, QueryError
 from dpublish.outputs import as_path
 from dpublish.present.charts import Bar
+from dpublish.privacy.cost import Cost
 from dpublish.privacy.statement import guesses, meaning
 from dpublish.releases.bundle.manifest import read_cost
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from dpublish.declare.domain import Axis, Domain
     from dpublish.declare.grid import Floats
-    from dpublish.privacy.cost import Cost
     from dpublish.releases.base import Release
 
 MAX_CHARTS = 24
@@ -374,8 +374,6 @@ def _budget(release: Release) -> list[Block]:
 
 def _cost_of(data: object) -> Cost | None:
     """A cost as a receipt has it; None for anything else, as a bundle may hold anything."""
-    from dpublish.privacy.cost import Cost
-
     try:
         return Cost.from_json(cast("dict[str, Any]", data)) if isinstance(data, dict) else None
     except (PublishError, ValueError, TypeError, KeyError, ArithmeticError):

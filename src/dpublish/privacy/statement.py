@@ -8,7 +8,7 @@ statement.proof.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Literal
 from dpublish.privacy.cost import Cost, exp_above, ln_below, show
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dpublish.privacy.plan import Plan
 
 EXAMPLE_DELTA = Fraction(1, 10**9)

@@ -250,12 +250,11 @@ def _last(sign: Callable[[float], float], start: float, end: float) -> float:
     once."""
     if not end > start or sign(end) >= 0:
         return max(start, end)
-    grid = start + (end - start) * np.linspace(0.0, 1.0, _SCAN) ** 2
-    held = [float(place) for place in grid if sign(float(place)) >= 0]
-    if not held:
+    grid: list[float] = (start + (end - start) * np.linspace(0.0, 1.0, _SCAN) ** 2).tolist()
+    held = next((at for at in range(_SCAN - 2, -1, -1) if sign(grid[at]) >= 0), None)
+    if held is None:
         return start
-    low = held[-1]
-    high = float(grid[np.searchsorted(grid, low, side="right")])
+    low, high = grid[held], grid[held + 1]
     for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if sign(middle) >= 0 else (low, middle)

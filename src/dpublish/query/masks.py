@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,11 +67,23 @@ def select(node: Node, domain: Domain) -> Selection:
     return chosen.widened(domain.size // chosen.size)
 
 
+_SELECTED: WeakKeyDictionary[Node, tuple[Domain, Selection]] = WeakKeyDictionary()
+"""What conditions that are still in use select: the lines of a SELECT share theirs, and ask for
+several numbers of the same rows."""
+
+
 def _select(node: Node, domain: Domain) -> Selection:
     if isinstance(node, Constant):
         return _constant(node.holds)
     if isinstance(node, Plane):
-        return _plane(node, domain)
+        return _plane(node, domain)  # what it selects holds on to it
+    kept = _SELECTED.get(node)
+    if kept is None or kept[0] is not domain:
+        kept = _SELECTED[node] = domain, _selection(node, domain)
+    return kept[1]
+
+
+def _selection(node: Node, domain: Domain) -> Selection:
     if isinstance(node, And | Or):
         groups = _independent(node.parts)
         if len(groups) > 1:
@@ -369,3 +382,54 @@ def _numeric_classes(axis: Axis, leaves: Sequence[Leaf]) -> tuple[NDArray[np.int
             pieces.append((number, max(part_between(axis, code, low, high), 5e-324)))
         shared[code] = pieces
     return truth, _Spread(first, shared)
+
+
+# Which cells of a few columns a predicate selects: wholly, at all, and how much of each.
+
+
+def cover_codes(
+    node: Node,
+    domain: Domain,
+    columns: Sequence[int],
+    codes: Sequence[NDArray[np.int64]],
+    count: int,
+) -> Coverage:
+    """The coverage of cells given by their codes along `columns`, which include all that the
+    predicate names."""
+    if not columns:
+        flags = np.full(count, isinstance(node, Constant) and node.holds)
+        return Coverage(flags, flags, flags.astype(np.float64))
+    place = {column: index for index, column in enumerate(columns)}
+    # a domain of these columns alone: the number of cells of a whole table may be beyond any float
+    small = Domain(tuple(domain.axes[column] for column in columns))
+    moved = _moved(node, place)
+    if isinstance(moved, Plane):
+        return cover_plane(moved, small, codes.__getitem__, count)
+    return select(moved, small).cover(lambda index: codes[index], count)
+
+
+def cover_table(node: Node, domain: Domain, columns: Sequence[int]) -> Coverage:
+    """The coverage of every combination of levels of `columns`, as tables with one axis a
+    column."""
+    shape = tuple(domain.axes[column].cardinality for column in columns)
+    cells = math.prod(shape)
+    codes = (
+        [code.astype(np.int64) for code in np.unravel_index(np.arange(cells), shape)]
+        if shape
+        else []
+    )
+    found = cover_codes(node, domain, columns, codes, cells)
+    return Coverage(
+        found.inside.reshape(shape), found.touched.reshape(shape), found.share.reshape(shape)
+    )
+
+
+def _moved(node: Node, place: dict[int, int]) -> Node:
+    """The same predicate with axes renumbered."""
+    if isinstance(node, Leaf):
+        return replace(node, axis=place[node.axis])
+    if isinstance(node, Plane):
+        return replace(node, axes=tuple(place[axis] for axis in node.axes))
+    if isinstance(node, And | Or):
+        return type(node)(tuple(_moved(part, place) for part in node.parts))
+    return node

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cache, reduce
 from typing import Any, Protocol
 
 import numpy as np
@@ -319,7 +319,8 @@ class CellsSay:
         where = None if asked.where is None else _read(asked.where, flags, domain)
         groups = [_group(item, flags, domain) for item in asked.groups.values()]
         shown_lines = lines.select(list(asked.groups)).iter_rows() if groups else [()]
-        return [_rows(where, groups, domain, line) for line in shown_lines]
+        test = cache(lambda place, codes: _test(place, domain.axes[place], sorted(codes)))
+        return [_rows(where, groups, domain, line, test) for line in shown_lines]
 
     def count(self, rows: Where, level: float) -> Estimate:
         return self.release.count_of(rows, level)
@@ -366,9 +367,13 @@ def _both(first: Where, second: Where, domain: Domain) -> Where:
 
 
 def _rows(
-    where: Where | None, groups: Sequence[_Group], domain: Domain, line: tuple[Any, ...]
+    where: Where | None,
+    groups: Sequence[_Group],
+    domain: Domain,
+    line: tuple[Any, ...],
+    test: Callable[[int, frozenset[int]], Leaf],
 ) -> Where:
-    """The rows that a line of the result stands for."""
+    """The rows that a line of the result stands for. `test` makes each test of a column once."""
     codes: dict[int, set[int]] = {}
     found: Where | None = None
     for group, value in zip(groups, line, strict=True):
@@ -387,9 +392,7 @@ def _rows(
                 codes[one.places[0]] = codes.get(one.places[0], some) & some
             else:
                 found = one if found is None else _both(found, one, domain)
-    parts: list[Node] = [
-        _test(place, domain.axes[place], sorted(some)) for place, some in codes.items()
-    ]
+    parts: list[Node] = [test(place, frozenset(some)) for place, some in codes.items()]
     if where is not None:
         if isinstance(where, Chosen):
             found = where if found is None else _both(found, where, domain)

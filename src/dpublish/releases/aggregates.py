@@ -48,7 +48,7 @@ from dpublish.query.expressions import expression_numbers
 from dpublish.query.predicate import Constant, Node, columns_of, parse_predicate, parse_sql
 from dpublish.query.sql_limits import COUNTED, Where
 from dpublish.releases.base import Release
-from dpublish.releases.frames import Codes, Weights, named_target
+from dpublish.releases.frames import Codes, Weights, named_columns, named_target
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -146,8 +146,6 @@ class AggregatesRelease(Release):
     def counted_together(self, *columns: str) -> bool:
         """Whether the noisy counts themselves say how columns go together; what else is said of
         them is a model's guess, or a bound."""
-        from dpublish.releases.frames import named_columns
-
         places = tuple(sorted(named_columns(self.domain, columns)))
         return not self._names_apart(places)
 

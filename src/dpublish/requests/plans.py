@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -160,8 +161,6 @@ class Plan(Request):
         one."""
         if self.figure is None:
             return None
-        from fractions import Fraction
-
         from dpublish.curator.rehearse import margin_figure, rehearse
 
         costs = [plan.cost for plan in tried.plans]

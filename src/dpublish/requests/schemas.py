@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from dpublish.errors import InputError, SchemaError, did_you_mean
 from dpublish.requests.base import NOBODY, Caller, Request, plain, requests_of
-from dpublish.requests.curator import PaidFile, Release, source_of
+from dpublish.requests.curator import PaidFile, Release, Released, source_of
 
 if TYPE_CHECKING:
     from dpublish.curator.check import DataCheck
     from dpublish.declare.schema import Schema
-    from dpublish.requests.curator import Released
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpublish.errors import PlanError, PrivateSideError, PublishError
+from dpublish.errors import InputError, PlanError, PrivateSideError, PublishError
 from dpublish.requests.base import NOBODY, Caller, requests_of
 from dpublish.requests.curator import (
     PaidFile,
@@ -176,7 +176,6 @@ def _sites(public: str, form: str, cap: str | None) -> dict[str, Any]:
     import polars as pl
 
     from dpublish.counting.graphs import read_pmed
-    from dpublish.errors import InputError, PlanError
     from dpublish.methods.solvers.k_median.metric import Metric
     from dpublish.sources.files import existing_file
 

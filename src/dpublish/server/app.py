@@ -42,7 +42,7 @@ LOG = logging.getLogger("dpublish.server")
 CACHE_TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n"
 UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _HEALTH_SECONDS = 10.0
-Handler = Callable[[Request], Any]
+Handler = Callable[..., Any]
 
 
 class Office:
@@ -238,15 +238,18 @@ def _guarded(route: Route) -> Callable[[Request], Awaitable[Response]]:
     handler = load(route.handler)
     in_loop = inspect.iscoroutinefunction(handler)
 
-    async def run(request: Request) -> Response:
+    async def run(request: Request, office: Office) -> Response:
         answer: Response = (
-            await handler(request) if in_loop else await run_in_threadpool(handler, request)
+            await handler(request, office)
+            if in_loop
+            else await run_in_threadpool(handler, request, office)
         )
         return answer
 
     async def endpoint(request: Request) -> Response:
+        office = office_of(request)
         try:
-            answer = await _admit(office_of(request), request, route) or await run(request)
+            answer = await _admit(office, request, route) or await run(request, office)
         except TooLarge:
             answer = _refused(request, route, 413, "This is longer than the service takes.")
         except (PublishError, HTTPException) as error:
@@ -416,13 +419,13 @@ async def _failure(request: Request, error: Exception) -> Response:
     return _refused(request, None, 500, _incident(error))
 
 
-def health(request: Request) -> Response:
+def health(request: Request, office: Office) -> Response:
     """Whether the service can do its work: its tables and its ledger can be read."""
-    found = office_of(request).health()
+    found = office.health()
     return JSONResponse(found, status_code=200 if found["status"] == "ok" else 503)
 
 
-def me(request: Request) -> Response:
+def me(request: Request, office: Office) -> Response:
     """Who the caller is, and what they may."""
     actor: Actor = request.state.actor
     return JSONResponse({"account": actor.name, "name": actor.shown, "roles": sorted(actor.roles)})

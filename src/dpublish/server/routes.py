@@ -3,12 +3,12 @@
 `app` makes the application from it, and the test of authorisation walks it for every role. A route
 that states no rule cannot be written down.
 
-A handler is `def handler(request) -> Response` (run in a thread) or `async def`. It finds
+A handler is `def handler(request, office) -> Response` (run in a thread) or `async def`. It is
+given the `app.Office` (config, store, accounts, jobs, ledger, catalogue), and finds
 
     request.state.actor     who asks (`accounts.Actor`); absent on public routes
     request.state.form      the fields of a form, checked against forgery (kind "form")
     request.state.json      the document of a JSON body (kind "json", methods with a body)
-    request.app.state.office    the `app.Office`: config, store, accounts, jobs, ledger, catalogue
 """
 
 from __future__ import annotations

@@ -22,12 +22,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpublish.declare.domain import Domain
 from dpublish.errors import PlanError, QueryError, did_you_mean
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
     Table = NDArray[np.uint8] | NDArray[np.uint16]
@@ -59,8 +61,6 @@ class QueryClass(abc.ABC):
 
     def table(self, domain: Domain) -> Table:
         """All queries: one row per query, one column per cell."""
-        import numpy as np
-
         size = self.size(domain)
         if size < 1:
             raise PlanError(
@@ -85,8 +85,6 @@ class QueryClass(abc.ABC):
 
 def _codes(domain: Domain) -> Ints:
     """Codes of every cell, one row per column."""
-    import numpy as np
-
     return np.stack([code.reshape(-1) for code in np.indices(domain.shape)]).astype(np.int64)
 
 
@@ -214,8 +212,6 @@ class HalfspaceQueries(QueryClass):
         return self.count if any(axis.ordered for axis in domain.axes) else 0
 
     def rows(self, domain: Domain) -> Iterator[Any]:
-        import numpy as np
-
         from dpublish.models.hierarchical_counts import spread_points
 
         axes = [index for index, axis in enumerate(domain.axes) if axis.ordered]
@@ -256,8 +252,6 @@ class Predicates(QueryClass):
         return len(self.predicates)
 
     def rows(self, domain: Domain) -> Iterator[Any]:
-        import numpy as np
-
         from dpublish.query.masks import select
         from dpublish.query.predicate import parse_predicate
 
@@ -313,8 +307,6 @@ class LinearQueries(QueryClass):
         return len(self.values)
 
     def rows(self, domain: Domain) -> Iterator[Any]:
-        import numpy as np
-
         for row in self.values:
             yield np.rint(np.array(row) * self.unit)
 
@@ -335,8 +327,6 @@ class RandomSubsets(QueryClass):
 
     def rows(self, domain: Domain) -> Iterator[Any]:
         import hashlib
-
-        import numpy as np
 
         # a hash and not a generator: the sets are named by the release, so every version must draw
         # the same ones

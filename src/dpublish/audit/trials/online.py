@@ -20,6 +20,7 @@ from dpublish.audit.trials.trial import Exact, Replay, Sampled, Trial, Twin
 from dpublish.declare.schema import Schema
 from dpublish.errors import BudgetExceeded
 from dpublish.methods.online.base import OnlineMechanism
+from dpublish.methods.online.joined import plan_of
 from dpublish.methods.online.state import OnlineState, Query
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost
@@ -130,7 +131,6 @@ def online_multiplicative_weights() -> Iterator[Trial]:
 def _joined_trial(method: str, relation: str) -> Trial:
     """Half of the claim on joined histograms of two columns, the rest on comparisons and one hard
     answer."""
-    from dpublish.methods.online.joined import plan_of
     from dpublish.methods.online.multiplicative_weights.mechanism import OnlineMultiplicativeWeights
 
     schema = Schema.from_toml(schema_text(relation, BOTH, size=2))

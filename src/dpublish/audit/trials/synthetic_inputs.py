@@ -14,9 +14,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from dpublish.audit import neighbours
+from dpublish.audit.subject import tabulator_of
 from dpublish.audit.trials.trial import Twin
 from dpublish.declare.schema import Schema
+from dpublish.declare.statistic import CodedRows, ColumnValues, Tabulation
 from dpublish.methods.base import Mechanism
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost
@@ -114,11 +118,7 @@ def release_call(
     public: Mapping[str, bytes] | None = None,
 ) -> FileCall:
     """A release method, set up from the texts that the command line would get."""
-    import polars as pl
-
-    from dpublish.audit.subject import tabulator_of
     from dpublish.counting.compute import compute
-    from dpublish.declare.statistic import CodedRows, ColumnValues, Tabulation
     from dpublish.methods.registry import method_from_settings
     from dpublish.sources.sources import open_source
 

@@ -49,16 +49,17 @@ from dpublish.errors import (
     PlanError,
     PublishError,
 )
+from dpublish.ledger.base import Ledger, Receipt
 from dpublish.ledger.crashpoints import reach
 from dpublish.methods.online.base import OnlineMechanism, dense_counts
+from dpublish.methods.online.joined import method_of
 from dpublish.methods.online.state import OnlineSettings, OnlineState, Query, Reply
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.plan import Plan
+from dpublish.privacy.statement import privacy_statement
 
 if TYPE_CHECKING:
     from dpublish.curator.gate import Curator, Number
-    from dpublish.ledger.base import Ledger, Receipt
-    from dpublish.privacy.plan import Plan
     from dpublish.sources.sources import Source
 
 Progress = Callable[[str], None]
@@ -290,7 +291,6 @@ def open_session(
     from dpublish.curator.gate import as_cost, make_noise, request_of, telling, unit_columns
     from dpublish.curator.store import prepare_folders, require_own
     from dpublish.curator.warm import warm
-    from dpublish.methods.online.joined import method_of
 
     say = progress or (lambda step: None)
     curator.schema.require_final()
@@ -429,7 +429,6 @@ def set_up(
     before it is sealed."""
     from dpublish.counting.compute import compute
     from dpublish.curator.gate import require_unchanged
-    from dpublish.privacy.statement import privacy_statement
 
     domain = plan.settings.domain
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from dpublish.errors import BundleError, InputError
 from dpublish.outputs import as_path
 from dpublish.quiet import quiet_native_code
@@ -208,8 +210,6 @@ def read_table(data: bytes, file: str, rows: int, *, tables: int = 1) -> pl.Data
     """Parquet bytes as a frame, one of so many `tables`. The declared number of rows is checked
     against the footer, and what the pages would take in memory against the size of the file, before
     anything is decoded."""
-    import polars as pl
-
     if rows > MAX_ROWS or rows > _ROWS_PER_BYTE * len(data) + _FREE_ROWS:
         raise BundleError(
             f"'{file}' claims {rows} rows in {len(data)} bytes, which is not believable."

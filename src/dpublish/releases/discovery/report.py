@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dpublish.present.report import (
     Block,
     Paragraph,
@@ -14,10 +12,7 @@ from dpublish.present.report import (
     how_it_was_made,
     listed,
 )
-from dpublish.releases.discovery.release import described
-
-if TYPE_CHECKING:
-    from dpublish.releases.discovery.release import DiscoveryRelease
+from dpublish.releases.discovery.release import DiscoveryRelease, described
 
 SHOWN = 200
 LIMITS = (

@@ -5,17 +5,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from sqlglot import exp
 
 from dpublish.declare.domain import Domain
 from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Estimate, check_level
 from dpublish.models.integer_limits import believable, possible, whole_rows
 from dpublish.models.thresholded_counts import laplace_cumulants, spread_quantile
+from dpublish.query.masks import select
+from dpublish.query.predicate import Node, columns_of, parse_predicate, parse_select
+from dpublish.query.sql_limits import CellsSay, answer_sql
 from dpublish.releases.aggregates import CellsRelease, PartSums
 from dpublish.releases.bundle.manifest import fraction, read_domain, table
 from dpublish.releases.frames import (
@@ -27,11 +31,9 @@ from dpublish.releases.frames import (
     named_columns,
     other_names,
     rows_to_draw,
+    sql_columns,
 )
 from dpublish.releases.histogram.intervals import Answers
-
-if TYPE_CHECKING:
-    from dpublish.query.predicate import Node
 
 MAX_POINTS = 20_000_000
 
@@ -111,9 +113,6 @@ class GeneralizedRelease(CellsRelease):
     def estimate(self, predicate: str | Node, *, level: float = 0.95) -> Estimate:
         """How many rows satisfy a predicate. Rows count as even inside a region; `low` and `high`
         do not assume so."""
-        from dpublish.query.masks import select
-        from dpublish.query.predicate import columns_of, parse_predicate
-
         node = parse_predicate(predicate, self.domain)
         rows, sizes, codes = self._points(sorted(set(columns_of(node))))
         found = select(node, self.domain).cover(codes.__getitem__, rows.size)
@@ -245,9 +244,6 @@ class GeneralizedRelease(CellsRelease):
 
         Aggregates have limits and notes beside them, unless `level` is None.
         """
-        from dpublish.query.sql_limits import CellsSay, answer_sql
-        from dpublish.releases.frames import sql_columns
-
         places = self._named(query)
         rows, sizes, codes = self._points(places)
         columns = sql_columns(self.domain.axes, {place: codes[place] for place in places})
@@ -267,10 +263,6 @@ class GeneralizedRelease(CellsRelease):
     def _named(self, query: str) -> list[int]:
         """The columns that a query names, all for a bare star. Only those are spread out: all at
         once may be too many."""
-        from sqlglot import exp
-
-        from dpublish.query.predicate import parse_select
-
         tree = parse_select(query)
         if any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
             return list(range(len(self.domain.axes)))

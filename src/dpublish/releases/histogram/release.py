@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import polars as pl
@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 from dpublish.declare.domain import Domain
 from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Estimate
-from dpublish.models.thresholded_counts import Floats, Suppression, spread_quantile
+from dpublish.models.thresholded_counts import Floats, Suppression, one_spread_quantile
+from dpublish.query.masks import select
+from dpublish.query.predicate import Node, parse_predicate
+from dpublish.query.sql_limits import CellsSay, answer_sql
 from dpublish.releases.aggregates import CellsRelease
 from dpublish.releases.bundle.manifest import fraction, read_domain, table, text, whole
 from dpublish.releases.frames import (
@@ -30,9 +33,6 @@ from dpublish.releases.frames import (
 )
 from dpublish.releases.histogram.intervals import Answers, CellSums, Question, Total, answer
 from dpublish.releases.resampled import ResampledRelease, noise_like
-
-if TYPE_CHECKING:
-    from dpublish.query.predicate import Node
 
 CELLS_SCHEMA = {"cell": pl.UInt64, "count": pl.Int64}
 
@@ -93,9 +93,6 @@ class HistogramRelease(CellsRelease, ResampledRelease):
         A count over part of a bin assumes that rows are spread evenly inside it; `low` and `high`
         do not assume so.
         """
-        from dpublish.query.masks import select
-        from dpublish.query.predicate import parse_predicate
-
         node = parse_predicate(predicate, self.domain, planes=True)
         selection = select(node, self.domain)
         found = selection.cover(
@@ -157,8 +154,6 @@ class HistogramRelease(CellsRelease, ResampledRelease):
     def sql(self, query: str, *, level: float | None = 0.95) -> pl.DataFrame:
         """Answer a SELECT over the table `release`. Aggregates have limits and notes beside them,
         unless `level` is None."""
-        from dpublish.query.sql_limits import CellsSay, answer_sql
-
         return answer_sql(
             CellsSay(self),
             query,
@@ -308,7 +303,7 @@ class SuppressedSums:
         )
         k2 = float(up**2 @ cells.k2) + float(down**2 @ cells.cells) * second
         k4 = float(up**4 @ cells.k4) + float(down**4 @ cells.cells) * fourth
-        found = capped - _spread(part, k2, float(up**3 @ cells.k3), k4)
+        found = capped - one_spread_quantile(part, k2, float(up**3 @ cells.k3), k4)
         if not known:
             return found
         shift = min(0.0, float(each.min()))
@@ -318,7 +313,7 @@ class SuppressedSums:
             rows = float(self.total.value)
         else:
             extra2, extra4, rows = 0.0, 0.0, float(self.total.bound or 0)
-        spread = _spread(
+        spread = one_spread_quantile(
             part,
             float(raised**2 @ cells.k2) + shift**2 * extra2,
             float(raised**3 @ cells.k3),
@@ -331,10 +326,6 @@ class SuppressedSums:
 
 
 def _quantile(alpha: float, amounts: Floats, k2: Floats, k3: float, k4: Floats) -> float:
-    return _spread(alpha, float(amounts**2 @ k2), k3, float(amounts**4 @ k4)) + 0.5 * float(
-        np.abs(amounts).max(initial=0.0)
-    )
-
-
-def _spread(alpha: float, k2: float, k3: float, k4: float) -> float:
-    return float(spread_quantile(alpha, *(np.array([one]) for one in (k2, k3, k4)))[0])
+    squares = amounts * amounts
+    spread = one_spread_quantile(alpha, float(squares @ k2), k3, float((squares * squares) @ k4))
+    return spread + 0.5 * float(np.abs(amounts).max(initial=0.0))

@@ -20,6 +20,9 @@ from dpublish.errors import QueryError
 from dpublish.estimate import Estimate, check_level
 from dpublish.models.integer_limits import half_width
 from dpublish.models.thresholded_counts import laplace_cumulants
+from dpublish.query.masks import select
+from dpublish.query.predicate import Node, parse_predicate
+from dpublish.query.sql_limits import CellsSay, answer_sql
 from dpublish.releases.aggregates import AggregatesRelease, PartSums
 from dpublish.releases.frames import (
     generator_of,
@@ -29,13 +32,20 @@ from dpublish.releases.frames import (
     rows_to_draw,
 )
 from dpublish.releases.interval_tree.check import read_tree
-from dpublish.releases.interval_tree.ranges import Bounds, BoxCells, Ranges, coordinates, top_of
+from dpublish.releases.interval_tree.ranges import (
+    Bounds,
+    BoxCells,
+    Ranges,
+    cdf_frame,
+    coordinates,
+    quantile_places,
+    top_of,
+)
 from dpublish.releases.interval_tree.smoothing import MOST, smoothed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from dpublish.query.predicate import Node
 
 ABSENT = (
     "rows that lack a value of one of the columns were counted together: the interval holds "
@@ -175,9 +185,6 @@ class IntervalTreeRelease(AggregatesRelease):
     def estimate(self, predicate: str, *, level: float = 0.95) -> Estimate:
         """How many rows satisfy a predicate such as "x between 3 and 8 or x > 20": unions of
         intervals or boxes; or a linear condition such as "2 * x + y >= 150"."""
-        from dpublish.query.masks import select
-        from dpublish.query.predicate import parse_predicate
-
         try:
             domain = self._cells.domain
             node = parse_predicate(predicate, domain)
@@ -222,8 +229,6 @@ class IntervalTreeRelease(AggregatesRelease):
     def _of_absent(self, node: Node) -> Literal["none", "some", "all"]:
         """How many of the rows that lack a value of one of several columns meet a condition: which
         value they lack was not counted."""
-        from dpublish.query.masks import select
-
         if self._absent is None or len(self.columns) == 1:
             return "none"
         axes = self._cells.domain.axes
@@ -240,8 +245,6 @@ class IntervalTreeRelease(AggregatesRelease):
     def _met(self, node: Node, *, level: float) -> Estimate:
         """How many rows satisfy a predicate that was read, which may be none of those there can
         be."""
-        from dpublish.query.masks import select
-
         cells = self._cells
         selection = select(node, cells.domain)
         absent = self._of_absent(node)
@@ -342,8 +345,6 @@ class IntervalTreeRelease(AggregatesRelease):
 
         Aggregates have limits and notes beside them, unless `level` is None.
         """
-        from dpublish.query.sql_limits import CellsSay, answer_sql
-
         domain = self._cells.domain
         return answer_sql(
             CellsSay(self),
@@ -375,16 +376,12 @@ class IntervalTreeRelease(AggregatesRelease):
 
     def cdf_limits(self, values: ArrayLike, *, level: float = 0.95) -> pl.DataFrame:
         """The same with error bars, each held with `level`: columns value, share, low, high."""
-        from dpublish.releases.interval_tree.ranges import cdf_frame
-
         grid, given = self._only(), _values_asked(values).reshape(-1)
         place = grid.coordinate(np.floor(given) + 1 if grid.whole else given)
         return cdf_frame(self, given, place, self.cdf(given), level)
 
     def quantile_limits(self, share: float, *, level: float = 0.95) -> tuple[Any, Any]:
         """Two values between which the quantile lies with `level` (one column only)."""
-        from dpublish.releases.interval_tree.ranges import quantile_places
-
         grid = self._only()
         _check_share(share)
         low, high = quantile_places(self, self._prefix[0], share, level)

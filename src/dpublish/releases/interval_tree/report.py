@@ -10,7 +10,7 @@ import numpy as np
 from dpublish.declare.calendar import CALENDAR, spelled
 from dpublish.declare.grid import Floats
 from dpublish.errors import QueryError
-from dpublish.present.charts import Bar
+from dpublish.present.charts import LOG, Bar, spans_decades
 from dpublish.present.report import (
     MAX_BARS,
     Block,
@@ -30,7 +30,6 @@ from dpublish.present.report import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from dpublish.declare.grid import Floats
     from dpublish.releases.interval_tree.release import IntervalTreeRelease
 
 SHARES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -172,7 +171,6 @@ _LABEL_LENGTH = 34
 
 
 def plot_tree(release: IntervalTreeRelease, columns: Sequence[str], *, level: float) -> Figure:
-    from dpublish.present.charts import LOG, spans_decades
     from dpublish.present.figures import SOFT, Figure, FuncFormatter, short_label
 
     names = tuple(columns) or release.columns[:2]

@@ -20,9 +20,9 @@ from dpublish.declare.domain import Axis, Domain
 from dpublish.models.bin_shapes import part_between, tilts_of
 from dpublish.models.junction_tree.consistency import Floats, Ints, sum_groups
 from dpublish.models.junction_tree.model import JunctionModel, draw
+from dpublish.query.masks import cover_codes
 from dpublish.query.predicate import And, Constant, Leaf, Node, Or, columns_of
 from dpublish.releases.frames import drawn_values
-from dpublish.releases.joined_histograms.cover import cover_codes
 
 ROUNDS = 60
 """Times that rows are drawn before there are too few of them."""

@@ -37,8 +37,8 @@ from dpublish.models.junction_tree.known_sums import Corrections, all_labels, of
 from dpublish.models.junction_tree.measured import Measured
 from dpublish.models.junction_tree.model import JunctionModel
 from dpublish.models.junction_tree.model_error import block_mask, count_boxes, level_blocks
+from dpublish.query.masks import cover_table
 from dpublish.query.predicate import And, Constant, Node, Or, Plane, columns_of
-from dpublish.releases.joined_histograms.cover import cover_table
 from dpublish.releases.joined_histograms.linear import best_splits
 
 MAX_CELLS = 1 << 22

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from sqlglot import exp
 
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import BundleError, QueryError
@@ -23,6 +24,16 @@ from dpublish.models.junction_tree.fit import MeasuredColumn, fit_model, held_pa
 from dpublish.models.junction_tree.measured import PUBLIC_TABLES, TABLES, Measured, read_measured
 from dpublish.models.junction_tree.model import JunctionModel, TableTooLarge
 from dpublish.models.junction_tree.plain import reading
+from dpublish.query.masks import cover_plane, cover_table
+from dpublish.query.predicate import (
+    Constant,
+    Node,
+    Plane,
+    columns_of,
+    parse_predicate,
+    parse_select,
+)
+from dpublish.query.sql_limits import CellsSay, answer_sql
 from dpublish.releases.bundle.manifest import read_domain, table
 from dpublish.releases.frames import (
     drawn_values,
@@ -36,7 +47,6 @@ from dpublish.releases.frames import (
     sql_columns,
 )
 from dpublish.releases.joined_histograms.condition import Conditioned
-from dpublish.releases.joined_histograms.cover import cover_table
 from dpublish.releases.joined_histograms.intervals import Intervals
 from dpublish.releases.joined_histograms.resampling import measured_again
 from dpublish.releases.resampled import ResampledRelease
@@ -44,7 +54,6 @@ from dpublish.releases.resampled import ResampledRelease
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from dpublish.query.predicate import Node
     from dpublish.releases.joined_histograms.sums import TableSums
 
 RULED_OUT = "a rule of the schema says that there are none"
@@ -180,8 +189,6 @@ class JoinedRelease(ResampledRelease):
         holds whatever the true dependence is, and is wide where the release cannot tell. The `note`
         of the estimate says which.
         """
-        from dpublish.query.predicate import parse_predicate
-
         node = parse_predicate(predicate, self.domain, planes=True)
         if self._ruled_out(node):
             return Estimate(0.0, 0.0, 0.0, 0.0, check_level(level), note=RULED_OUT)
@@ -243,8 +250,6 @@ class JoinedRelease(ResampledRelease):
         or else from drawn rows (`sql_note` says so). Aggregates are the estimates of the release,
         with limits and notes beside them, unless `level` is None.
         """
-        from dpublish.query.sql_limits import CellsSay, answer_sql
-
         seen = self._shown_evenly(query)
         frame = seen._weighted_frame(self._columns_in(query))
         return answer_sql(CellsSay(seen), query, frame, self.domain.names, seen.domain.axes, level)
@@ -351,9 +356,6 @@ class JoinedRelease(ResampledRelease):
     def _expected(self, node: Node) -> float:
         """The model's count of a predicate: exact where the table fits, or where the predicate ties
         no columns together; from drawn rows otherwise."""
-        from dpublish.query.masks import cover_plane
-        from dpublish.query.predicate import Plane, columns_of
-
         columns = sorted(columns_of(node))
         if isinstance(node, Plane) and self._combinations(columns) > DRAWN:
             drawn = cover_plane(node, self.domain, self._drawn.__getitem__, DRAWN)
@@ -389,8 +391,6 @@ class JoinedRelease(ResampledRelease):
 
     def _ruled_out(self, node: Node) -> bool:
         """Whether a rule forbids all that a condition selects."""
-        from dpublish.query.predicate import columns_of
-
         columns = sorted(columns_of(node))
         if not any(set(one.columns) <= set(columns) for one in self.measured.zeros):
             return False
@@ -400,8 +400,6 @@ class JoinedRelease(ResampledRelease):
         return bool(touched.any()) and not bool((touched & self._possible(columns)).any())
 
     def _given(self, where: str) -> Conditioned:
-        from dpublish.query.predicate import parse_predicate
-
         return Conditioned(self.model, self.domain, parse_predicate(where, self.domain))
 
     def _counts(self, indexes: list[int]) -> Floats:
@@ -461,10 +459,6 @@ class JoinedRelease(ResampledRelease):
     def _shown_evenly(self, query: str) -> Self:
         """This release for one query: a column that the query shows or groups by has the middles of
         its bins, which people read as the bins; one that it adds up has the means."""
-        from sqlglot import exp
-
-        from dpublish.query.predicate import parse_select
-
         shown = {
             node.name.lower()
             for node in parse_select(query).find_all(exp.Column)
@@ -482,10 +476,6 @@ class JoinedRelease(ResampledRelease):
     def _columns_in(self, query: str) -> list[int] | None:
         """The columns that a query names; None when it asks for all of them, and drawn rows are
         fewer than combinations."""
-        from sqlglot import exp
-
-        from dpublish.query.predicate import parse_select
-
         tree = parse_select(query)
         if any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
             return (
@@ -542,6 +532,4 @@ def shaped(axis: Axis, column: MeasuredColumn | None) -> Axis:
 
 
 def _everything() -> Node:
-    from dpublish.query.predicate import Constant
-
     return Constant(True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -15,7 +15,10 @@ from dpublish.declare.domain import Domain
 from dpublish.errors import BundleError, PublishError, QueryError
 from dpublish.estimate import Estimate, check_level
 from dpublish.models.integer_limits import counts_between
-from dpublish.releases.aggregates import CellsRelease
+from dpublish.query.masks import select
+from dpublish.query.predicate import Node, columns_of, parse_predicate
+from dpublish.query.sql_limits import CellsSay, Where, answer_sql
+from dpublish.releases.aggregates import Asked, CellsRelease
 from dpublish.releases.bundle.manifest import read_domain, table, text, whole
 from dpublish.releases.frames import (
     cell_frame,
@@ -28,11 +31,6 @@ from dpublish.releases.frames import (
 )
 from dpublish.releases.synthetic.intervals import ClassLimits
 from dpublish.workloads.query_classes import QueryClass, query_class
-
-if TYPE_CHECKING:
-    from dpublish.query.predicate import Node
-    from dpublish.query.sql_limits import Where
-    from dpublish.releases.aggregates import Asked
 
 MAX_ROWS = 1 << 52
 MAX_UNIVERSE = 1 << 20
@@ -123,9 +121,6 @@ class SyntheticRelease(CellsRelease):
         the queries of the class and are wide where those cannot tell, up to all rows; `note` says
         which. They allow for all or none of a bin that is cut.
         """
-        from dpublish.query.masks import select
-        from dpublish.query.predicate import columns_of, parse_predicate
-
         self._check_level(level)
         node = parse_predicate(predicate, self.domain)
         selection = select(node, self.domain)
@@ -250,8 +245,6 @@ class SyntheticRelease(CellsRelease):
     def sql(self, query: str, *, level: float | None = 0.95) -> pl.DataFrame:
         """Answer a SELECT over the table `release`. Aggregates have limits and notes beside them,
         unless `level` is None."""
-        from dpublish.query.sql_limits import CellsSay, answer_sql
-
         return answer_sql(
             CellsSay(self),
             query,

@@ -35,8 +35,8 @@ from dpublish.models.junction_tree.consistency import Floats
 from dpublish.models.junction_tree.measured import Measured
 from dpublish.models.linear_features import FloatArray
 from dpublish.query.constants import bare
+from dpublish.query.masks import cover_codes, cover_table
 from dpublish.query.predicate import And, Leaf, Node, Or, columns_of, parse_predicate, parse_sql
-from dpublish.releases.joined_histograms.cover import cover_codes, cover_table
 from dpublish.releases.joined_histograms.intervals import Intervals
 
 MAX_CELLS = 1 << 22

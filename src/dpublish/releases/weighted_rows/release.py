@@ -21,6 +21,7 @@ from dpublish.estimate import Basis, Estimate, Measure, check_level
 from dpublish.models.linear_features import FloatArray
 from dpublish.models.public_rows import encode_public, frame_digest, read_public, with_truth
 from dpublish.models.thresholded_counts import normal_quantile
+from dpublish.query.predicate import parse_sql
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import digest, table, text, whole
 from dpublish.releases.frames import free_name, generator_of, rows_to_draw
@@ -529,7 +530,6 @@ class WeightedRowsRelease(Release):
 
     def _evaluated(self, *expressions: str) -> list[pl.Series]:
         """The value of each expression in every public row."""
-        from dpublish.query.predicate import parse_sql
         from dpublish.query.sql import run_sql
 
         taken = tuple(self.rows.columns)

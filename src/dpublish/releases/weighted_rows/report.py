@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from dpublish.declare.domain import Axis
 from dpublish.errors import QueryError
 from dpublish.estimate import plain
 from dpublish.present.charts import Bar, weight_histogram
@@ -35,7 +36,6 @@ from dpublish.releases.weighted_rows.notes import LOGISTIC
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from dpublish.declare.domain import Axis
     from dpublish.releases.weighted_rows.release import WeightedRowsRelease
 
 MAX_CHARTS = 24

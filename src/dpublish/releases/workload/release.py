@@ -18,7 +18,7 @@ from dpublish.models.integer_limits import half_width, whole_rows
 from dpublish.models.residuals import Coarsening, Form, Grouping, Measured, Residuals, Resolution
 from dpublish.privacy.budget_split import laplace_variance
 from dpublish.query.masks import select
-from dpublish.query.predicate import columns_of, parse_predicate
+from dpublish.query.predicate import Node, columns_of, parse_predicate
 from dpublish.releases.aggregates import AggregatesRelease
 from dpublish.releases.bundle.manifest import fraction, read_domain, table, text, whole
 from dpublish.releases.frames import marginal_frame, marginal_shape, named_columns
@@ -33,7 +33,6 @@ from dpublish.workloads.query_classes import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from dpublish.query.predicate import Node
 
 Floats = NDArray[np.float64]
 

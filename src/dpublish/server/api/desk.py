@@ -11,13 +11,13 @@ from starlette.responses import JSONResponse, Response
 from dpublish.requests.base import plain
 from dpublish.server.accounts import Role
 from dpublish.server.api.bodies import BODIES
-from dpublish.server.app import desk_of, known, office_of
+from dpublish.server.app import Office, desk_of, known
 from dpublish.server.tables import PROPOSALS
 
 
-def desks(request: Request) -> Response:
+def desks(request: Request, office: Office) -> Response:
     """The desks that the caller may see."""
-    office, actor = office_of(request), request.state.actor
+    actor = request.state.actor
     office.desks.settle()
     keys = ("name", "title", "dataset", "state", "created")
     return JSONResponse(
@@ -25,9 +25,9 @@ def desks(request: Request) -> Response:
     )
 
 
-def propose(request: Request) -> Response:
+def propose(request: Request, office: Office) -> Response:
     """Ask for a desk to be opened. The same proposal again is the same proposal."""
-    office, actor = office_of(request), request.state.actor
+    actor = request.state.actor
     given = BODIES["api.desk:propose"].read(request.state.json)
     row = known(office.datasets.get(given.pop("dataset")), "data set")
     desk = given.pop("desk")
@@ -47,9 +47,9 @@ def propose(request: Request) -> Response:
     return JSONResponse({"proposal": made, "state": "proposed"})
 
 
-def desk(request: Request) -> Response:
+def desk(request: Request, office: Office) -> Response:
     """What a desk promises, how many hard answers are left, and what the caller may still ask."""
-    office, row = office_of(request), desk_of(request)
+    row = desk_of(request)
     office.desks.settle()
     found = office.desks.status(row["name"], request.state.actor)
     if request.state.actor.may({Role.curator, Role.auditor}):
@@ -60,17 +60,17 @@ def desk(request: Request) -> Response:
     return JSONResponse(office.hide.tree(plain(found)))
 
 
-def admit(request: Request) -> Response:
+def admit(request: Request, office: Office) -> Response:
     """Give somebody a seat, or change how many questions it has."""
-    office, row = office_of(request), desk_of(request)
+    row = desk_of(request)
     given = BODIES["api.desk:admit"].read(request.state.json)
     office.desks.admit(row["name"], given["person"], given["allowed"], by=request.state.actor)
     return JSONResponse({"desk": row["name"], **given})
 
 
-def ask(request: Request) -> Response:
+def ask(request: Request, office: Office) -> Response:
     """One question. It is counted, answered and on disk before this returns."""
-    office, row = office_of(request), desk_of(request)
+    row = desk_of(request)
     given = BODIES["api.desk:ask"].read(request.state.json)
     answer: dict[str, Any] = office.desks.ask(
         row["name"], given["query"], given["key"], by=request.state.actor
@@ -78,8 +78,8 @@ def ask(request: Request) -> Response:
     return JSONResponse(answer)
 
 
-def close(request: Request) -> Response:
+def close(request: Request, office: Office) -> Response:
     """End a desk for good: its exact counts are deleted, its answers stay."""
-    office, row = office_of(request), desk_of(request)
+    row = desk_of(request)
     office.desks.close(row["name"], by=request.state.actor)
     return JSONResponse({"desk": row["name"], "state": "closed"})

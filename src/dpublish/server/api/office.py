@@ -27,25 +27,23 @@ from dpublish.server.tables import BUDGETS, JOBS, PROPOSALS, RELEASES
 # -- data sets
 
 
-def places(request: Request) -> Response:
+def places(request: Request, office: Office) -> Response:
     """Where rows may come from, and what is there."""
-    return JSONResponse({"places": office_of(request).datasets.offered()})
+    return JSONResponse({"places": office.datasets.offered()})
 
 
-def datasets(request: Request) -> Response:
+def datasets(request: Request, office: Office) -> Response:
     """The data sets of the office: never a row."""
-    office = office_of(request)
     return JSONResponse({"datasets": [_dataset(one) for one in office.datasets.all()]})
 
 
-def dataset(request: Request) -> Response:
+def dataset(request: Request, office: Office) -> Response:
     """One data set: where its rows are, which budget pays, the digest of its schema."""
     return JSONResponse(_dataset(dataset_of(request)))
 
 
-def add_dataset(request: Request) -> Response:
+def add_dataset(request: Request, office: Office) -> Response:
     """Name rows of a configured place as a data set. The same again changes nothing."""
-    office = office_of(request)
     given = {"title": "", **BODIES["api.office:add_dataset"].read(request.state.json)}
     row = office.datasets.get(given["name"])
     if row is None or any(row[key] != given[key] for key in ("place", "item", "population")):
@@ -53,16 +51,16 @@ def add_dataset(request: Request) -> Response:
     return JSONResponse(_dataset(row))
 
 
-def schema(request: Request) -> Response:
+def schema(request: Request, office: Office) -> Response:
     """The schema in force, as TOML."""
-    office, row = office_of(request), dataset_of(request)
+    row = dataset_of(request)
     found = {"dataset": row["name"], "digest": row["digest"]}
     return JSONResponse({**found, "toml": office.datasets.schema_text(row)})
 
 
-def put_schema(request: Request) -> Response:
+def put_schema(request: Request, office: Office) -> Response:
     """Check a schema, and let releases rest on it if nothing is wrong with it."""
-    office, row = office_of(request), dataset_of(request)
+    row = dataset_of(request)
     given = BODIES["api.office:put_schema"].read(request.state.json)
     problems = office.datasets.put_in_force(row["name"], given["toml"], by=request.state.actor.name)
     if problems:
@@ -73,28 +71,27 @@ def put_schema(request: Request) -> Response:
 # -- before anything is paid
 
 
-def plan(request: Request) -> Response:
+def plan(request: Request, office: Office) -> Response:
     """What a release would cost and promise, from public facts; with questions, a job."""
-    office = office_of(request)
     asked = Plan(**_with_schema(request, "api.office:plan"))
     if asked.questions or asked.error is not None:
         return _begun(request, asked, "plan")
     return JSONResponse(office.hide.tree(plain(asked.run().to_json())))
 
 
-def rehearse(request: Request) -> Response:
+def rehearse(request: Request, office: Office) -> Response:
     """A job that makes the whole release on stand-in rows. Free, and not about the data."""
     return _begun(request, Rehearse(**_with_schema(request, "api.office:rehearse")), "rehearse")
 
 
-def compare(request: Request) -> Response:
+def compare(request: Request, office: Office) -> Response:
     """A job that tries every suitable method on stand-in rows."""
     return _begun(request, Compare(**_with_schema(request, "api.office:compare")), "compare")
 
 
-def check(request: Request) -> Response:
+def check(request: Request, office: Office) -> Response:
     """A job that looks at all rows, for the curator's eyes alone."""
-    office, row = office_of(request), dataset_of(request)
+    row = dataset_of(request)
     given = BODIES["api.office:check"].read(request.state.json)
     data, database = office.datasets.source(row)
     path = office.datasets.schema_path(row)
@@ -104,20 +101,20 @@ def check(request: Request) -> Response:
 # -- proposals
 
 
-def proposals(request: Request) -> Response:
+def proposals(request: Request, office: Office) -> Response:
     """What was proposed, and what was decided about it."""
-    rows = office_of(request).store.rows(PROPOSALS, newest="created", most=1000)
+    rows = office.store.rows(PROPOSALS, newest="created", most=1000)
     return JSONResponse({"proposals": [_proposal(one) for one in rows]})
 
 
-def proposal(request: Request) -> Response:
+def proposal(request: Request, office: Office) -> Response:
     """One proposal."""
     return JSONResponse(_proposal(_proposed(request)))
 
 
-def propose(request: Request) -> Response:
+def propose(request: Request, office: Office) -> Response:
     """Ask for a release. The same proposal again is the same proposal: it is made once."""
-    office, actor = office_of(request), request.state.actor
+    actor = request.state.actor
     given = BODIES["api.office:propose"].read(request.state.json)
     row = known(office.datasets.get(given.pop("dataset")), "data set")
     release = given.pop("release")
@@ -146,17 +143,17 @@ def propose(request: Request) -> Response:
     return JSONResponse(_proposal(office.releases.proposal(made)))
 
 
-def approve(request: Request) -> Response:
+def approve(request: Request, office: Office) -> Response:
     """Agree to another's proposal: the job that pays begins."""
-    office, row = office_of(request), _proposed(request)
+    row = _proposed(request)
     if row["state"] != "approved":
         office.releases.approve(row["id"], by=request.state.actor)
     return JSONResponse(_proposal(_proposed(request)))
 
 
-def decline(request: Request) -> Response:
+def decline(request: Request, office: Office) -> Response:
     """Refuse another's proposal, or take back one's own. Nothing was paid."""
-    office, row = office_of(request), _proposed(request)
+    row = _proposed(request)
     given = {"reason": "", **BODIES["api.office:decline"].read(request.state.json)}
     office.releases.decline(row["id"], by=request.state.actor, **given)
     return JSONResponse(_proposal(_proposed(request)))
@@ -165,30 +162,29 @@ def decline(request: Request) -> Response:
 # -- jobs
 
 
-def jobs(request: Request) -> Response:
+def jobs(request: Request, office: Office) -> Response:
     """The jobs of the office, the newest first."""
-    office = office_of(request)
     rows = office.store.rows(JOBS, newest="created", most=200)
     return JSONResponse({"jobs": [_job(office, one["id"]) for one in rows]})
 
 
-def job(request: Request) -> Response:
+def job(request: Request, office: Office) -> Response:
     """Where a job is: the name of its step, and never a count."""
-    return JSONResponse(_job(office_of(request), _job_id(request)))
+    return JSONResponse(_job(office, _job_id(request)))
 
 
-def results(request: Request) -> Response:
+def results(request: Request, office: Office) -> Response:
     """What a job's requests answered; of a check as private as the rows."""
-    office, one = office_of(request), _job_id(request)
+    one = _job_id(request)
     found = [dict(result) for result in office.jobs.results(one)]
     if office.jobs.status(one).verbs == ("check",) and not office.config.private_examples:
         found = [without_quotes(each, [col["column"] for col in each["columns"]]) for each in found]
     return JSONResponse({"job": one, "results": office.hide.tree(found)})
 
 
-def cancel(request: Request) -> Response:
+def cancel(request: Request, office: Office) -> Response:
     """End a job. What was paid stays paid; its `error` says what is lost and what is not."""
-    office, one = office_of(request), _job_id(request)
+    one = _job_id(request)
     office.jobs.cancel(one, actor=request.state.actor.name)
     return JSONResponse(_job(office, one))
 
@@ -196,43 +192,42 @@ def cancel(request: Request) -> Response:
 # -- releases
 
 
-def releases(request: Request) -> Response:
+def releases(request: Request, office: Office) -> Response:
     """Every release of the office, public or not."""
-    office = office_of(request)
     office.releases.settle()
     return JSONResponse({"releases": [_release(one) for one in office.releases.all()]})
 
 
-def release(request: Request) -> Response:
+def release(request: Request, office: Office) -> Response:
     """One release: where it is on its way, and the public facts of its manifest."""
-    office_of(request).releases.settle()
+    office.releases.settle()
     return JSONResponse(_release(release_of(request)))
 
 
-def release_file(request: Request) -> Response:
+def release_file(request: Request, office: Office) -> Response:
     """The release file itself."""
     return file_of_release(request)
 
 
-def publish(request: Request) -> Response:
+def publish(request: Request, office: Office) -> Response:
     """Put a release into the public catalogue. It is post-processing: nothing is paid."""
-    office, row = office_of(request), release_of(request)
+    row = release_of(request)
     if row["state"] not in ("publishing", "published"):
         office.releases.publish(row["name"], by=request.state.actor)
     return JSONResponse(_release(release_of(request)))
 
 
-def withdraw(request: Request) -> Response:
+def withdraw(request: Request, office: Office) -> Response:
     """Take a release off the catalogue. What it cost stays spent, and its page says so."""
-    office, row = office_of(request), release_of(request)
+    row = release_of(request)
     given = {"reason": "", **BODIES["api.office:withdraw"].read(request.state.json)}
     office.releases.withdraw(row["name"], by=request.state.actor, **given)
     return JSONResponse(_release(release_of(request)))
 
 
-def run_again(request: Request) -> Response:
+def run_again(request: Request, office: Office) -> Response:
     """Go on with a release that failed, under the same key: what was paid is not paid again."""
-    office, row = office_of(request), release_of(request)
+    row = release_of(request)
     office.releases.run_again(row["name"], by=request.state.actor)
     return JSONResponse(_release(release_of(request)))
 
@@ -240,61 +235,56 @@ def run_again(request: Request) -> Response:
 # -- budgets, and the auditor's view
 
 
-def budgets(request: Request) -> Response:
+def budgets(request: Request, office: Office) -> Response:
     """The budgets of the office, with what is spent and what is left."""
-    office = office_of(request)
     found = [_budget(office, one["name"]) for one in office.datasets.budgets()]
     return JSONResponse({"budgets": found})
 
 
-def open_budget(request: Request) -> Response:
+def open_budget(request: Request, office: Office) -> Response:
     """Open a budget for life. The same again changes nothing."""
-    office = office_of(request)
     given = BODIES["api.office:open_budget"].read(request.state.json)
     if office.store.one(BUDGETS, name=given["name"]) is None:
         opened_budget(office, given, request.state.actor)
     return JSONResponse(_budget(office, given["name"]))
 
 
-def budget(request: Request) -> Response:
+def budget(request: Request, office: Office) -> Response:
     """One budget, and every entry of its history with who made it."""
-    office, name = office_of(request), request.path_params["name"]
+    name = request.path_params["name"]
     found = _budget(office, name)
     history = History(url=office.config.ledger_url, name=name).run().to_json()
     return JSONResponse({**found, "entries": office.hide.tree(plain(history["entries"]))})
 
 
-def audit_ledger(request: Request) -> Response:
+def audit_ledger(request: Request, office: Office) -> Response:
     """Every ledger recomputed from its first entry, now."""
-    office = office_of(request)
     return JSONResponse({"ledgers": office.hide.tree(plain(ledger_checks(office)))})
 
 
-def audit_releases(request: Request) -> Response:
+def audit_releases(request: Request, office: Office) -> Response:
     """Every release against the ledger's own history, now."""
-    office = office_of(request)
     return JSONResponse({"releases": office.hide.tree(plain(verdicts(office)))})
 
 
-def start_audit(request: Request) -> Response:
+def start_audit(request: Request, office: Office) -> Response:
     """A job that tries to refute a method's privacy claim on made-up rows."""
     given = BODIES["api.office:start_audit"].read(request.state.json)
     return _begun(request, Audit(**given), "audit")
 
 
-def actions(request: Request) -> Response:
+def actions(request: Request, office: Office) -> Response:
     """Who did what, when; each line holds the hash of the one before."""
-    office, asked = office_of(request), request.query_params
+    asked = request.query_params
     most = _number(asked.get("most"), "most", 1000) or 200
     before = _number(asked.get("before"), "before", 2**53)
     found = office.store.actions(most=most, before=before)
     return JSONResponse({"actions": found, "broken_at": office.store.broken_action()})
 
 
-def metrics(request: Request) -> Response:
+def metrics(request: Request, office: Office) -> Response:
     """What the service is doing, for a monitor: states of jobs and releases, and no count of
     rows, answers or spending."""
-    office = office_of(request)
     lines = ["# TYPE dpublish_up gauge", "dpublish_up 1", "# TYPE dpublish_jobs gauge"]
     for name, table in (("jobs", JOBS), ("releases", RELEASES)):
         states: dict[str, int] = {}

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,37 +22,37 @@ from dpublish.server.app import Office, office_of
 from dpublish.server.catalogue import FRESH
 
 
-def listed(request: Request) -> Response:
+def listed(request: Request, office: Office) -> Response:
     """The published releases, as in the feed of the catalogue."""
-    return office_of(request).catalogue.answers["/catalogue.json"].response(request)
+    return office.catalogue.answers["/catalogue.json"].response(request)
 
 
-def shown(request: Request) -> Response:
+def shown(request: Request, office: Office) -> Response:
     """What a release holds, what it cost, what it promises and who signed it."""
     return _answered(request, Show, {})
 
 
-async def query(request: Request) -> Response:
+async def query(request: Request, office: Office) -> Response:
     """Rows that meet conditions, or counts by columns, with standard errors and intervals."""
     return await _known_or_asked(request, Query, "api.public:query")
 
 
-async def sql(request: Request) -> Response:
+async def sql(request: Request, office: Office) -> Response:
     """A SELECT over the weighted rows of a release."""
     return await _known_or_asked(request, Sql, "api.public:sql")
 
 
-def methods(request: Request) -> Response:
+def methods(request: Request, office: Office) -> Response:
     """What there is to publish with."""
     return _json(Methods().run().to_json())
 
 
-def method(request: Request) -> Response:
+def method(request: Request, office: Office) -> Response:
     """One method with all its settings."""
     return _json(Methods(name=request.path_params["method"]).run().to_json())
 
 
-async def openapi(request: Request) -> Response:
+async def openapi(request: Request, office: Office) -> Response:
     """This document."""
     return _json(document())
 
@@ -67,8 +68,6 @@ def digest_of(office: Office, name: str) -> str:
 
 
 async def _known_or_asked(request: Request, kind: type[OfRelease], handler: str) -> Response:
-    from starlette.concurrency import run_in_threadpool
-
     office, name = office_of(request), request.path_params["name"]
     digest = digest_of(office, name)
     where = (digest, kind.verb, json.dumps(request.state.json, sort_keys=True))

@@ -24,7 +24,7 @@ from dpublish.requests.base import TierName
 from dpublish.requests.curator import MethodList, Methods, VerifyPaid
 from dpublish.requests.ledger import History, VerifyLedger
 from dpublish.requests.proofs import Proofs
-from dpublish.server.app import Office, office_of
+from dpublish.server.app import Office
 from dpublish.server.pages.office import entry
 from dpublish.server.store import now
 from dpublish.server.tables import JOBS, PROPOSALS, RELEASES
@@ -32,8 +32,7 @@ from dpublish.server.tables import JOBS, PROPOSALS, RELEASES
 PER_PAGE = 200
 
 
-def overview(request: Request) -> Response:
-    office = office_of(request)
+def overview(request: Request, office: Office) -> Response:
     return office.pages.show(
         "audit/overview.html",
         request.state.actor,
@@ -46,9 +45,8 @@ def overview(request: Request) -> Response:
     )
 
 
-def chain(request: Request) -> Response:
+def chain(request: Request, office: Office) -> Response:
     """Every ledger recomputed from its first entry, now."""
-    office = office_of(request)
     return office.pages.show("audit/ledger.html", request.state.actor, checks=ledger_checks(office))
 
 
@@ -67,9 +65,8 @@ def ledger_checks(office: Office) -> list[dict[str, Any]]:
     return checks
 
 
-def payments(request: Request) -> Response:
+def payments(request: Request, office: Office) -> Response:
     """Every release against the ledger's own history, now."""
-    office = office_of(request)
     return office.pages.show("audit/releases.html", request.state.actor, verdicts=verdicts(office))
 
 
@@ -105,16 +102,14 @@ def proof_list() -> Mapping[str, Any]:
     return Proofs().run().to_json()
 
 
-def proofs(request: Request) -> Response:
+def proofs(request: Request, office: Office) -> Response:
     """Each proof, the functions it covers, and whether their code is what was read."""
-    office = office_of(request)
     return office.pages.show(
         "audit/proofs.html", request.state.actor, proofs=proof_list()["proofs"]
     )
 
 
-def runs(request: Request) -> Response:
-    office = office_of(request)
+def runs(request: Request, office: Office) -> Response:
     found = Methods().run()
     assert isinstance(found, MethodList)
     methods = [one.name for door in found.by_door.values() for one in door]
@@ -135,8 +130,8 @@ def _runs(office: Office) -> list[dict[str, Any]]:
     return found
 
 
-def start_run(request: Request) -> Response:
-    office, form = office_of(request), request.state.form
+def start_run(request: Request, office: Office) -> Response:
+    form = request.state.form
     tier = str(form.get("tier", ""))
     if tier not in TierName.__members__:
         raise InputError("Choose a tier of audits.")
@@ -145,9 +140,8 @@ def start_run(request: Request) -> Response:
     return RedirectResponse(f"/jobs/{job}", status_code=303)
 
 
-def actions(request: Request) -> Response:
+def actions(request: Request, office: Office) -> Response:
     """Who did what, when."""
-    office = office_of(request)
     text = request.query_params.get("before", "")
     before = int(text) if text.isdecimal() and len(text) < 18 else None
     found = office.store.actions(most=PER_PAGE, before=before)
@@ -174,9 +168,9 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{one: metadata.version(one) for one in wanted}}
 
 
-def export(request: Request) -> Response:
+def export(request: Request, office: Office) -> Response:
     """All of it in one archive: nothing in it is a row, a password or a token."""
-    office, actor = office_of(request), request.state.actor
+    actor = request.state.actor
     office.store.did(actor.name, "audit exported", "everything")
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -24,8 +24,7 @@ from dpublish.server.store import Row
 from dpublish.server.tables import PROPOSALS, RELEASES, SCHEMAS
 
 
-def datasets(request: Request) -> Response:
-    office = office_of(request)
+def datasets(request: Request, office: Office) -> Response:
     return office.pages.show(
         "data/datasets.html",
         request.state.actor,
@@ -34,8 +33,7 @@ def datasets(request: Request) -> Response:
     )
 
 
-def new_dataset(request: Request) -> Response:
-    office = office_of(request)
+def new_dataset(request: Request, office: Office) -> Response:
     return office.pages.show(
         "data/dataset_new.html",
         request.state.actor,
@@ -46,8 +44,8 @@ def new_dataset(request: Request) -> Response:
     )
 
 
-def add_dataset(request: Request) -> Response:
-    office, form = office_of(request), request.state.form
+def add_dataset(request: Request, office: Office) -> Response:
+    form = request.state.form
     place, _, item = str(form.get("rows", "")).partition("/")
     made = office.datasets.add(
         str(form.get("name", "")),
@@ -60,9 +58,9 @@ def add_dataset(request: Request) -> Response:
     return _to(f"/datasets/{made['name']}/schema")
 
 
-async def upload(request: Request) -> Response:
+async def upload(request: Request, office: Office) -> Response:
     """Rows through the browser: only where the configuration allows it."""
-    office, sent = office_of(request), request.state.form.get("file")
+    sent = request.state.form.get("file")
     settings = office.config.uploads
     if not settings.allowed:
         raise InputError("Rows cannot be uploaded to this office. Ask its admin for a place.")
@@ -82,8 +80,8 @@ async def upload(request: Request) -> Response:
     return _to("/datasets/new")
 
 
-def dataset(request: Request) -> Response:
-    office, row = office_of(request), dataset_of(request)
+def dataset(request: Request, office: Office) -> Response:
+    row = dataset_of(request)
     schema = None
     if row["digest"] is not None:
         schema, _ = office.datasets.examine(row["name"], office.datasets.schema_text(row) or "")
@@ -104,8 +102,8 @@ def _budget(office: Office, name: str) -> Mapping[str, Any] | None:
     return LedgerStatus(url=office.config.ledger_url, name=name).run().to_json()
 
 
-def remove_dataset(request: Request) -> Response:
-    office, row = office_of(request), dataset_of(request)
+def remove_dataset(request: Request, office: Office) -> Response:
+    row = dataset_of(request)
     office.datasets.remove(row["name"], by=request.state.actor.name)
     return _to("/datasets")
 
@@ -113,7 +111,7 @@ def remove_dataset(request: Request) -> Response:
 # -- the schema editor
 
 
-def schema(request: Request) -> Response:
+def schema(request: Request, office: Office) -> Response:
     return _editor(request, dataset_of(request))
 
 
@@ -143,9 +141,9 @@ def _editor(
     )
 
 
-async def start_schema(request: Request) -> Response:
+async def start_schema(request: Request, office: Office) -> Response:
     """A first text: from a template, a code book, a finished file, or drafted from the rows."""
-    office, row, form = office_of(request), dataset_of(request), request.state.form
+    row, form = dataset_of(request), request.state.form
     how = str(form.get("how", ""))
     name = row["name"]
     if how == "template":
@@ -190,9 +188,9 @@ def _from_codebook(office: Office, name: str, given: str, content: bytes) -> str
         path.unlink(missing_ok=True)
 
 
-def use_draft(request: Request) -> Response:
+def use_draft(request: Request, office: Office) -> Response:
     """Take what was drafted from the rows into the editor; it cannot be released as it is."""
-    office, row = office_of(request), dataset_of(request)
+    row = dataset_of(request)
     path = office.datasets.folder(row["name"]) / "drafted.toml"
     if not path.exists():
         raise InputError("There is no draft.")
@@ -201,9 +199,9 @@ def use_draft(request: Request) -> Response:
     return _to(f"/datasets/{row['name']}/schema")
 
 
-def save_schema(request: Request) -> Response:
+def save_schema(request: Request, office: Office) -> Response:
     """Keep what was written; put it in force when that is asked for and nothing is wrong."""
-    office, row, form = office_of(request), dataset_of(request), request.state.form
+    row, form = dataset_of(request), request.state.form
     text = str(form.get("text", "")).replace("\r\n", "\n")
     if form.get("mode") == "form":
         text = schema_form.write(text, form)
@@ -222,8 +220,8 @@ def save_schema(request: Request) -> Response:
 # -- the check: a private view
 
 
-def check(request: Request) -> Response:
-    office, row = office_of(request), dataset_of(request)
+def check(request: Request, office: Office) -> Response:
+    row = dataset_of(request)
     data, database = office.datasets.source(row)
     asked = CheckData(data=data, database=database, schema=office.datasets.schema_path(row))
     job = office.jobs.submit(
@@ -232,10 +230,10 @@ def check(request: Request) -> Response:
     return _to(f"/jobs/{job}")
 
 
-def checked(request: Request) -> Response:
+def checked(request: Request, office: Office) -> Response:
     """What a check found, for the curator's eyes. It can be deleted, and is, a day later,
     with the next job or start of the service."""
-    office, job = office_of(request), request.path_params["job"]
+    job = request.path_params["job"]
     status = office.jobs.status(job)
     if status.verbs != ("check",):
         raise InputError("This job is no check.")
@@ -253,8 +251,8 @@ def checked(request: Request) -> Response:
     )  # fmt: skip
 
 
-def forget_check(request: Request) -> Response:
-    office, job = office_of(request), request.path_params["job"]
+def forget_check(request: Request, office: Office) -> Response:
+    job = request.path_params["job"]
     status = office.jobs.status(job)
     if status.verbs != ("check",):
         raise InputError("This job is no check.")

@@ -13,13 +13,13 @@ from dpublish.errors import InputError, PublishError
 from dpublish.requests.curator import MethodList, Methods
 from dpublish.requests.online import PlanSession
 from dpublish.server.accounts import Role
-from dpublish.server.app import dataset_of, desk_of, known, office_of
+from dpublish.server.app import Office, dataset_of, desk_of, known, office_of
 from dpublish.server.pages.planning import settings_text
 from dpublish.server.tables import DESKS
 
 
-def desks(request: Request) -> Response:
-    office, actor = office_of(request), request.state.actor
+def desks(request: Request, office: Office) -> Response:
+    actor = request.state.actor
     office.desks.settle()
     rows = [
         {**one, "seat": office.desks.seat(one["name"], actor)} for one in office.desks.of(actor)
@@ -27,7 +27,7 @@ def desks(request: Request) -> Response:
     return office.pages.show("desk/desks.html", actor, desks=rows)
 
 
-def desk(request: Request) -> Response:
+def desk(request: Request, office: Office) -> Response:
     return _page(request)
 
 
@@ -56,9 +56,9 @@ def _page(
     )
 
 
-def ask(request: Request) -> Response:
+def ask(request: Request, office: Office) -> Response:
     """The form carries a key: sent twice, it is one question and one answer."""
-    office, actor, form = office_of(request), request.state.actor, request.state.form
+    actor, form = request.state.actor, request.state.form
     row = desk_of(request)
     query = str(form.get("query", "")).strip()
     try:
@@ -69,8 +69,8 @@ def ask(request: Request) -> Response:
     return _page(request, answer=given, query=query)
 
 
-def give_seat(request: Request) -> Response:
-    office, form = office_of(request), request.state.form
+def give_seat(request: Request, office: Office) -> Response:
+    form = request.state.form
     name = request.path_params["name"]
     text = str(form.get("allowed", ""))
     if not text.isdecimal() or len(text) > 9:
@@ -79,8 +79,8 @@ def give_seat(request: Request) -> Response:
     return RedirectResponse(f"/desk/{name}", status_code=303)
 
 
-def close(request: Request) -> Response:
-    office, name = office_of(request), request.path_params["name"]
+def close(request: Request, office: Office) -> Response:
+    name = request.path_params["name"]
     known(office.store.one(DESKS, name=name), "desk")
     office.desks.close(name, by=request.state.actor)
     return RedirectResponse(f"/desk/{name}", status_code=303)
@@ -89,7 +89,7 @@ def close(request: Request) -> Response:
 # -- proposing one
 
 
-def plan_page(request: Request) -> Response:
+def plan_page(request: Request, office: Office) -> Response:
     return _plan_page(request, asked={})
 
 
@@ -119,9 +119,9 @@ def _plan_page(
     )
 
 
-def plan(request: Request) -> Response:
+def plan(request: Request, office: Office) -> Response:
     """Show what a desk would promise, or propose it."""
-    office, row = office_of(request), dataset_of(request)
+    row = dataset_of(request)
     given = {
         key: str(value).strip() for key, value in request.state.form.items() if key != "form_key"
     }

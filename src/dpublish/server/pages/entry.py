@@ -28,9 +28,8 @@ _MINUTES: Final = 10
 REFUSED: Final = "The identity provider did not confirm this log-in. Try again."
 
 
-async def start(request: Request) -> Response:
+async def start(request: Request, office: Office) -> Response:
     """Send the browser to the provider."""
-    office = office_of(request)
     client = _client(office)
     request.scope["session"] = {"next": request.query_params.get("next", "/datasets")}
     try:
@@ -47,9 +46,8 @@ async def start(request: Request) -> Response:
     return answer
 
 
-async def back(request: Request) -> Response:
+async def back(request: Request, office: Office) -> Response:
     """The browser comes back with a code, which is exchanged for who it is."""
-    office = office_of(request)
     client = _client(office)
     held = office.accounts.unsealed("oidc", request.cookies.get(WAY, ""))
     if held is None:
@@ -140,12 +138,11 @@ WRONG = "The name or the password is wrong."
 USED = "This link was used already, or is too old. Ask an admin for a new one."
 
 
-def login_page(request: Request) -> Response:
-    return _login_page(office_of(request), request.query_params.get("next", START), None)
+def login_page(request: Request, office: Office) -> Response:
+    return _login_page(office, request.query_params.get("next", START), None)
 
 
-def login(request: Request) -> Response:
-    office = office_of(request)
+def login(request: Request, office: Office) -> Response:
     form = request.state.form
     name, aim = str(form.get("name", "")), str(form.get("next", ""))
     if not _may_try(office, request, name):
@@ -202,16 +199,14 @@ def let_in(office: Office, request: Request, account: Row, aim: str, *, how: str
     return answer
 
 
-def link_page(request: Request) -> Response:
+def link_page(request: Request, office: Office) -> Response:
     """Asks before the link is used up: programs that look at links in mails use none."""
-    office = office_of(request)
     return office.pages.show(
         "link.html", None, secret=request.query_params.get("key", ""), problem=None
     )
 
 
-def use_link(request: Request) -> Response:
-    office = office_of(request)
+def use_link(request: Request, office: Office) -> Response:
     if not _may_try(office, request, "link"):
         return office.pages.show(
             "link.html", None, status=429, secret="", problem="Too many attempts. Wait a minute."
@@ -222,15 +217,14 @@ def use_link(request: Request) -> Response:
     return let_in(office, request, account, "/account?welcome=1", how="link")
 
 
-def logout(request: Request) -> Response:
-    office = office_of(request)
+def logout(request: Request, office: Office) -> Response:
     office.accounts.log_out(request.state.actor)
     answer = RedirectResponse("/", status_code=303)
     answer.delete_cookie(office.cookie, secure=office.config.secure, httponly=True, samesite="lax")
     return answer
 
 
-def account(request: Request) -> Response:
+def account(request: Request, office: Office) -> Response:
     return _account_page(request)
 
 
@@ -248,8 +242,8 @@ def _account_page(request: Request, *, token: str | None = None) -> Response:
     )
 
 
-def set_password(request: Request) -> Response:
-    office, actor = office_of(request), _person(request)
+def set_password(request: Request, office: Office) -> Response:
+    actor = _person(request)
     form = request.state.form
     fresh = str(form.get("password", ""))
     row = office.accounts.find(actor.name)
@@ -266,8 +260,8 @@ def set_password(request: Request) -> Response:
     return let_in(office, request, changed, "/account", how="new password")
 
 
-def new_token(request: Request) -> Response:
-    office, actor = office_of(request), _person(request)
+def new_token(request: Request, office: Office) -> Response:
+    actor = _person(request)
     form = request.state.form
     roles = [Role(one) for one in form.getlist("roles") if one in Role.__members__]
     token = office.accounts.new_token(
@@ -276,8 +270,8 @@ def new_token(request: Request) -> Response:
     return _account_page(request, token=token)
 
 
-def end_token(request: Request) -> Response:
-    office, actor = office_of(request), _person(request)
+def end_token(request: Request, office: Office) -> Response:
+    actor = _person(request)
     office.accounts.end_token(request.path_params["token"], account=actor.account, by=actor.name)
     return RedirectResponse("/account", status_code=303)
 

@@ -41,8 +41,7 @@ class Named(Caller):
 # -- releases
 
 
-def releases(request: Request) -> Response:
-    office = office_of(request)
+def releases(request: Request, office: Office) -> Response:
     office.releases.settle()
     rows = [{**one, "facts": json.loads(one["facts"] or "{}")} for one in office.releases.all()]
     return office.pages.show(
@@ -56,8 +55,7 @@ def _cost(row: Mapping[str, Any]) -> str:
     return cost_words(row["facts"].get("privacy", {}).get("cost", {}))
 
 
-def release(request: Request) -> Response:
-    office = office_of(request)
+def release(request: Request, office: Office) -> Response:
     office.releases.settle()
     row = release_of(request)
     facts = json.loads(row["facts"] or "{}")
@@ -77,14 +75,14 @@ def release(request: Request) -> Response:
     )
 
 
-def release_download(request: Request) -> Response:
+def release_download(request: Request, office: Office) -> Response:
     """The release file, for the office, before it is public."""
     return file_of_release(request)
 
 
-def release_look(request: Request) -> Response:
+def release_look(request: Request, office: Office) -> Response:
     """Its report or page as the public would see it, for the office."""
-    office, row = office_of(request), release_of(request)
+    row = release_of(request)
     what, release = request.path_params["what"], office.releases.file_of(row["name"])
     if what not in ("report", "page") or row["state"] in ("making", "failed"):
         raise HTTPException(404, "There is no such page.")
@@ -96,34 +94,33 @@ def release_look(request: Request) -> Response:
     return Response(content, media_type="text/html; charset=utf-8", headers=policy)
 
 
-def publish(request: Request) -> Response:
-    job = office_of(request).releases.publish(release_of(request)["name"], by=request.state.actor)
+def publish(request: Request, office: Office) -> Response:
+    job = office.releases.publish(release_of(request)["name"], by=request.state.actor)
     return _to(f"/jobs/{job}")
 
 
-def withdraw(request: Request) -> Response:
+def withdraw(request: Request, office: Office) -> Response:
     name = release_of(request)["name"]
     reason = str(request.state.form.get("reason", ""))
-    office_of(request).releases.withdraw(name, reason=reason, by=request.state.actor)
+    office.releases.withdraw(name, reason=reason, by=request.state.actor)
     return _to(f"/office/releases/{name}")
 
 
-def sign(request: Request) -> Response:
+def sign(request: Request, office: Office) -> Response:
     name = release_of(request)["name"]
-    office_of(request).releases.sign(name, by=request.state.actor)
+    office.releases.sign(name, by=request.state.actor)
     return _to(f"/office/releases/{name}")
 
 
-def run_again(request: Request) -> Response:
-    job = office_of(request).releases.run_again(release_of(request)["name"], by=request.state.actor)
+def run_again(request: Request, office: Office) -> Response:
+    job = office.releases.run_again(release_of(request)["name"], by=request.state.actor)
     return _to(f"/jobs/{job}")
 
 
 # -- budgets
 
 
-def ledger(request: Request) -> Response:
-    office = office_of(request)
+def ledger(request: Request, office: Office) -> Response:
     found = [_budget(office, row) for row in office.datasets.budgets()]
     return office.pages.show("office/ledger.html", request.state.actor, budgets=found)
 
@@ -137,8 +134,8 @@ def _budget(office: Office, row: Row) -> dict[str, Any]:
     return {**row, "status": status, "problem": None, "part": part_spent(status)}
 
 
-def open_budget(request: Request) -> Response:
-    name = opened_budget(office_of(request), request.state.form, request.state.actor)
+def open_budget(request: Request, office: Office) -> Response:
+    name = opened_budget(office, request.state.form, request.state.actor)
     return _to(f"/ledger/{name}")
 
 
@@ -166,8 +163,7 @@ def opened_budget(office: Office, given: Mapping[str, Any], actor: Actor) -> str
     return name
 
 
-def budget(request: Request) -> Response:
-    office = office_of(request)
+def budget(request: Request, office: Office) -> Response:
     row = known(office.store.one(BUDGETS, name=request.path_params["name"]), "budget")
     found = _budget(office, row)
     entries: list[Mapping[str, Any]] = []
@@ -202,7 +198,7 @@ def _paid(cost: Mapping[str, Any]) -> bool:
 # -- people
 
 
-def people(request: Request) -> Response:
+def people(request: Request, office: Office) -> Response:
     return _people(request)
 
 
@@ -214,8 +210,8 @@ def _people(request: Request, *, link: str | None = None, whose: str | None = No
     )
 
 
-def add_person(request: Request) -> Response:
-    office, form = office_of(request), request.state.form
+def add_person(request: Request, office: Office) -> Response:
+    form = request.state.form
     roles = [Role(one) for one in form.getlist("roles") if one in Role.__members__]
     by = request.state.actor.name
     made = office.accounts.add(
@@ -225,8 +221,8 @@ def add_person(request: Request) -> Response:
     return _people(request, link=f"{office.address}/login/link?key={secret}", whose=made["name"])
 
 
-def change_person(request: Request) -> Response:
-    office, form, actor = office_of(request), request.state.form, request.state.actor
+def change_person(request: Request, office: Office) -> Response:
+    form, actor = request.state.form, request.state.actor
     account = known(office.store.one(ACCOUNTS, id=request.path_params["account"]), "account")
     then = str(form.get("then", "roles"))
     if then == "link":

@@ -37,7 +37,7 @@ STEPS = {
 }
 
 
-def plan_page(request: Request) -> Response:
+def plan_page(request: Request, office: Office) -> Response:
     return _plan_page(request, asked=dict(request.query_params))
 
 
@@ -107,9 +107,9 @@ def _asked(form: Any) -> dict[str, Any]:
     return {**given, "settings_": settings, "questions_": tuple(questions)}
 
 
-def plan(request: Request) -> Response:
+def plan(request: Request, office: Office) -> Response:
     """Show a plan, rehearse it, or propose it: one form, three buttons."""
-    office, row, form = office_of(request), dataset_of(request), request.state.form
+    row, form = dataset_of(request), request.state.form
     given = _asked(form)
     then = given.get("then", "plan")
     try:
@@ -200,8 +200,7 @@ def _propose(office: Office, request: Request, row: Row, given: Mapping[str, Any
 # -- proposals
 
 
-def proposals(request: Request) -> Response:
-    office = office_of(request)
+def proposals(request: Request, office: Office) -> Response:
     rows = office.store.rows(PROPOSALS, newest="created")
     return office.pages.show(
         "data/proposals.html",
@@ -217,8 +216,8 @@ def _shown(row: Row) -> dict[str, Any]:
     return {**row, "asked": asked, "cost": cost_words(exact)}
 
 
-def proposal(request: Request) -> Response:
-    office, actor = office_of(request), request.state.actor
+def proposal(request: Request, office: Office) -> Response:
+    actor = request.state.actor
     row = known(office.store.one(PROPOSALS, id=request.path_params["one"]), "proposal")
     shown = _shown(row)
     plans: Sequence[Mapping[str, Any]] = ()
@@ -259,13 +258,13 @@ def _left_after(budget: Mapping[str, Any], plan: Mapping[str, Any]) -> str | Non
     return decimal(str(rest)) if rest >= 0 else None
 
 
-def approve(request: Request) -> Response:
-    job = office_of(request).releases.approve(request.path_params["one"], by=request.state.actor)
+def approve(request: Request, office: Office) -> Response:
+    job = office.releases.approve(request.path_params["one"], by=request.state.actor)
     return RedirectResponse(f"/jobs/{job}", status_code=303)
 
 
-def decline(request: Request) -> Response:
-    office, actor = office_of(request), request.state.actor
+def decline(request: Request, office: Office) -> Response:
+    actor = request.state.actor
     one = request.path_params["one"]
     if office.releases.proposal(one)["proposer"] != actor.name and not actor.may_decide:
         raise HTTPException(403, "This is for whoever proposed it, and for approvers.")
@@ -276,22 +275,21 @@ def decline(request: Request) -> Response:
 # -- jobs
 
 
-def jobs(request: Request) -> Response:
-    office = office_of(request)
+def jobs(request: Request, office: Office) -> Response:
     found = [
         office.jobs.status(row["id"]) for row in office.store.rows(JOBS, newest="created", most=100)
     ]
     return office.pages.show("office/jobs.html", request.state.actor, jobs=found)
 
 
-def job(request: Request) -> Response:
+def job(request: Request, office: Office) -> Response:
     return _job_page(request, "office/job.html")
 
 
-def job_part(request: Request) -> Response:
+def job_part(request: Request, office: Office) -> Response:
     """The part that is asked for again while a job runs."""
     answer = _job_page(request, "office/job_part.html")
-    if office_of(request).jobs.status(request.path_params["job"]).over:
+    if office.jobs.status(request.path_params["job"]).over:
         answer.headers["hx-refresh"] = "true"  # the whole page says what can be done now
     return answer
 
@@ -357,8 +355,8 @@ def _public_result(office: Office, status: JobStatus) -> Mapping[str, Any] | Non
     return None
 
 
-def cancel(request: Request) -> Response:
-    office, actor = office_of(request), request.state.actor
+def cancel(request: Request, office: Office) -> Response:
+    actor = request.state.actor
     one = request.path_params["job"]
     office.jobs.cancel(one, actor=actor.name)
     return RedirectResponse(f"/jobs/{one}", status_code=303)

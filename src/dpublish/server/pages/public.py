@@ -8,26 +8,26 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from dpublish.server.app import office_of
+from dpublish.server.app import Office
 from dpublish.server.catalogue import file_response
 from dpublish.server.pages.templates import statics
 
 _KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
-async def home(request: Request) -> Response:
-    catalogue = office_of(request).catalogue
+async def home(request: Request, office: Office) -> Response:
+    catalogue = office.catalogue
     words = request.query_params.get("q", "").strip() if request.url.query else ""
     found = catalogue.search(words) if words else catalogue.answers["/"]
     return found.response(request)
 
 
-async def feed(request: Request) -> Response:
-    return office_of(request).catalogue.answers[request.url.path].response(request)
+async def feed(request: Request, office: Office) -> Response:
+    return office.catalogue.answers[request.url.path].response(request)
 
 
-async def release(request: Request) -> Response:
-    catalogue = office_of(request).catalogue
+async def release(request: Request, office: Office) -> Response:
+    catalogue = office.catalogue
     path = f"/releases/{request.path_params['name']}"
     if path in catalogue.gone:
         return catalogue.gone[path].response(request, 410)
@@ -36,8 +36,8 @@ async def release(request: Request) -> Response:
     return catalogue.answers[path].response(request)
 
 
-async def release_file(request: Request) -> Response:
-    catalogue = office_of(request).catalogue
+async def release_file(request: Request, office: Office) -> Response:
+    catalogue = office.catalogue
     name, file = request.path_params["name"], request.path_params["file"]
     path = catalogue.file(name, file)
     if path is None:
@@ -47,7 +47,7 @@ async def release_file(request: Request) -> Response:
     return file_response(path, request)
 
 
-async def static(request: Request) -> Response:
+async def static(request: Request, office: Office) -> Response:
     name = request.path_params["file"]
     if name not in statics():
         raise HTTPException(404, "There is no such file.")

@@ -29,6 +29,7 @@ from dpublish.methods.solvers.inputs import (
     Lists,
     PresentItems,
     list_marks,
+    take_set,
     transposed,
 )
 from dpublish.methods.solvers.k_median.demand import (
@@ -54,7 +55,6 @@ from dpublish.methods.solvers.planning import (
     step_epsilon,
     total_gain_hazard,
 )
-from dpublish.methods.solvers.set_kernels import take_set
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, hidden

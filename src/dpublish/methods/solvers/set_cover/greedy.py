@@ -11,9 +11,8 @@ from fractions import Fraction
 import numpy as np
 
 from dpublish.errors import PlanError
-from dpublish.methods.solvers.inputs import transposed
+from dpublish.methods.solvers.inputs import take_set, transposed
 from dpublish.methods.solvers.set_cover.presence import SetPart
-from dpublish.methods.solvers.set_kernels import take_set
 from dpublish.noise.base import IntArray, Noise
 
 GRID = 1 << 10

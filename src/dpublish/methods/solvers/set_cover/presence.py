@@ -12,8 +12,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.methods.solvers.inputs import Lists, transposed
-from dpublish.methods.solvers.set_kernels import lower_gains
+from dpublish.methods.solvers.inputs import Lists, lower_gains, transposed
 from dpublish.noise.base import IntArray, Noise
 
 Floats = NDArray[np.float64]
