@@ -5,7 +5,7 @@
 
 Each --set is one setting to compare (name=value, several with commas; module.NAME=value changes a
 constant). Figures: total variation of all two-way marginals and of 60 three-way ones, seconds of
-CPU time, and the room that a table has (see `round_count` in joined_histograms.py).
+CPU time, and the room that a table has (see `round_count` in joined_histograms/mechanism.py).
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +71,12 @@ def build_manifest(
             "charged": receipt.charged.to_json(),
             **receipt.account(),
         },
-        "versions": software_versions(),
+        "versions": dict(software_versions()),
     }
 
 
-def software_versions() -> dict[str, str]:
+@cache
+def software_versions() -> Mapping[str, str]:
     from importlib.metadata import version
 
     return {

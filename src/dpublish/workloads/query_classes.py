@@ -20,7 +20,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +28,8 @@ from numpy.typing import NDArray
 from dpublish.declare.domain import Domain
 from dpublish.errors import PlanError, QueryError, did_you_mean
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    Ints = NDArray[np.int64]
-    Table = NDArray[np.uint8] | NDArray[np.uint16]
-
+Ints = NDArray[np.int64]
+Table = NDArray[np.uint8] | NDArray[np.uint16]
 MAX_BYTES = 1 << 28
 LINEAR_UNIT = 1000
 
