@@ -34,7 +34,7 @@ from dpublish.models.junction_tree.model import Fitted
 MEANS = np.linspace(0.0, 1.0, 21)
 SPREADS = np.array([0.02, 0.05, 0.1, 0.2, 0.4])
 """How much of the public dependence holds on average, and how much that varies: what is tried."""
-LEAST_HELD = 0.1
+LEAST_HELD = 0.3
 """A pair of which less is there is left out."""
 PSEUDO_ROWS = 0.5
 """Public rows that every cell is thought to have more, spread as under independence."""
