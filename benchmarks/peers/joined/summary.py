@@ -135,7 +135,7 @@ def shipped(rows: list[dict[str, Any]]) -> str:
 def standing(rows: list[dict[str, Any]]) -> str:
     """For every table and epsilon: dpublish with the delta that the peers spend beside the best
     peer of each column."""
-    keys = ("tv2", "tv3", "auc_logistic", "auc_boosting")
+    keys = QUALITY
     lines = [
         "| table | epsilon | peers with figures | "
         + " | ".join(f"{NAMES[key]}: ours / best peer" for key in keys)
