@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from benchmarks.baselines.queries import Row, command
+from benchmarks.baselines.queries import Row, command, standard_error
 from numpy.typing import NDArray
 
 import dpublish as dp
@@ -122,7 +122,8 @@ def hitters(runs: int) -> Iterator[Row]:
 
 
 def means(found: dict[str, list[float]]) -> dict[str, float]:
-    return {what: round(float(np.mean(errors)), 3) for what, errors in found.items()}
+    out = {what: round(float(np.mean(errors)), 3) for what, errors in found.items()}
+    return {**out, "standard error": standard_error(found["default"])}
 
 
 def main() -> None:

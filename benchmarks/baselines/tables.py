@@ -24,7 +24,9 @@ from benchmarks.baselines.queries import (
     cell_error,
     command,
     publish,
+    standard_error,
     table,
+    warned,
 )
 from benchmarks.defaults.areas import area, classifier, one_hot, projected
 from benchmarks.defaults.tables import generate
@@ -67,27 +69,34 @@ def counts(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
         ("generalized-table", dp.GeneralizedTable(columns=WORDS)),
     ):
         errors: dict[str, list[float]] = {}
-        for seed in range(min(runs, 5)):
+        for seed in range(min(runs, 10)):
             release = publish(frame, method, seed)
+            told = warned(release)
             said = np.array([release.estimate(text).value for text in texts])
             errors.setdefault("default", []).append(float(np.abs(said - truth).mean()))
             draw = np.random.default_rng(seed)
             off = [abs(draw.laplace(scale=2, size=held).sum()) for held in share]
             errors.setdefault(f"Laplace on all {cells} cells", []).append(float(np.mean(off)))
-        yield {"task": f"{name}: rows a conjunction is off", "methods": [name], **means(errors)}
+        task = f"{name}: rows a conjunction is off"
+        yield {"task": task, "methods": [name], "warned": told, **means(errors)}
 
 
 def pairs(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
     count = len(frame.columns)
     number = count * (count - 1) // 2
-    errors = [
-        cell_error(frame, publish(frame, dp.JoinedHistograms(), seed), WORDS)
-        for seed in range(min(runs, 3))
-    ]
+    releases = [publish(frame, dp.JoinedHistograms(), seed) for seed in range(min(runs, 10))]
+    errors = [cell_error(frame, release, WORDS) for release in releases]
+    said = " ".join(releases[0].manifest["plan"]["sentences"])
     task = f"joined-histograms of {count} columns: rows a cell of a pair is off"
     other = {f"Laplace on all {number} pairs": 2.0 * number}
-    methods = ["joined-histograms"]
-    yield {"task": task, "methods": methods, "default": round(float(np.mean(errors)), 1), **other}
+    yield {
+        "task": task,
+        "methods": ["joined-histograms"],
+        "default": round(float(np.mean(errors)), 1),
+        "standard error": standard_error(errors),
+        "warned": "workload" in said,
+        **other,
+    }
 
 
 def ranges(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
@@ -95,7 +104,7 @@ def ranges(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
     draw = np.random.default_rng(2)
     ends = np.sort(draw.integers(17, 91, (200, 2)), axis=1)
     errors: dict[str, list[float]] = {}
-    for seed in range(min(runs, 5)):
+    for seed in range(min(runs, 10)):
         release = publish(frame, dp.IntervalTree(columns=["age"]), seed)
         noise = draw.laplace(scale=2, size=91)
         for low, high in ends.tolist():
@@ -105,7 +114,7 @@ def ranges(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
             off = abs(float(noise[low : high + 1].sum()))
             errors.setdefault("Laplace on every age", []).append(off)
     task = "interval-tree: rows a range of ages is off"
-    yield {"task": task, "methods": ["interval-tree"], **means(errors)}
+    yield {"task": task, "methods": ["interval-tree"], **means(errors, min(runs, 10))}
 
 
 def weights(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
@@ -122,7 +131,7 @@ def weights(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "public.csv"
         public.write_csv(place)
-        for seed in range(min(runs, 3)):
+        for seed in range(min(runs, 10)):
             method = dp.ImportanceWeights(public=str(place), columns=list(WORDS))
             release = publish(frame, method, seed)
             for name, value, share in wanted:
@@ -133,7 +142,8 @@ def weights(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
                 off = abs(draw.laplace(scale=2 * len(WORDS))) / frame.height
                 errors.setdefault("Laplace on the columns", []).append(100 * off)
     task = "importance-weights: points a share of one column is off"
-    yield {"task": task, "methods": ["importance-weights"], **means(errors)}
+    figures = means(errors, min(runs, 10))
+    yield {"task": task, "methods": ["importance-weights"], "warned": warned(release), **figures}
 
 
 def prediction(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
@@ -142,7 +152,7 @@ def prediction(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
     levels = (4, 3, 5, 2, 4, 6, 3)
     made = generate("standing", 5, rows=6000, levels=levels, informative=4, strength=1.5)
     ways: dict[str, list[float]] = {}
-    for seed in range(min(runs, 5)):
+    for seed in range(min(runs, 10)):
         ways.setdefault("projected-histogram", []).append(1 - projected(made, seed, 1.0))
         ways.setdefault("private-classifier", []).append(1 - classifier(made, seed, 1.0))
         train, test = made.split(seed)
@@ -181,7 +191,7 @@ def discovery(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
         '[columns.word]\nkind = "categorical"\ndiscover = true\n'
     )
     missed: dict[str, list[float]] = {}
-    for seed in range(min(runs, 5)):
+    for seed in range(min(runs, 10)):
         with tempfile.TemporaryDirectory() as folder:
             owner = dp.Curator(
                 rows,
@@ -201,8 +211,14 @@ def discovery(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
     yield {"task": task, "methods": ["discovery"], **means(missed)}
 
 
-def means(found: dict[str, list[float]]) -> dict[str, float]:
-    return {what: round(float(np.mean(errors)), 3) for what, errors in found.items()}
+def means(found: dict[str, list[float]], runs: int | None = None) -> dict[str, float]:
+    """Means over all runs, and the standard error of the default's. Runs of several figures each
+    stand one after the other."""
+    out = {what: round(float(np.mean(errors)), 3) for what, errors in found.items()}
+    if "default" in found:
+        each = np.array(found["default"]).reshape(runs or len(found["default"]), -1).mean(axis=1)
+        out["standard error"] = standard_error(each.tolist())
+    return out
 
 
 def main() -> None:

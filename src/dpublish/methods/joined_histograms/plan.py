@@ -22,7 +22,12 @@ from dpublish.methods.joined_histograms.public_table import (
     load_public,
 )
 from dpublish.methods.joined_histograms.structure import table_parts
-from dpublish.methods.joined_histograms.workload import Workload, declared_triples, read_workload
+from dpublish.methods.joined_histograms.workload import (
+    Workload,
+    declared_triples,
+    pairs_at_once,
+    read_workload,
+)
 from dpublish.models.junction_tree.known_sums import known_sums
 from dpublish.models.junction_tree.measured import MAX_ROUNDS
 from dpublish.privacy.budget_split import BudgetSplit, Law
@@ -264,6 +269,7 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
             + "; levels are grouped so that a cell holds about "
             f"{float(settings.cell_deviations):g} times as many rows."
         )
+    sentences += pairs_at_once(len(names), budget)
     if domain.rules:
         sentences.append("What a declared rule makes impossible has no people.")
     if totals:

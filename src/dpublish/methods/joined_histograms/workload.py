@@ -20,13 +20,29 @@ from dpublish.privacy.cost import exact
 
 if TYPE_CHECKING:
     from dpublish.methods.joined_histograms.plan import JoinedSettings
+    from dpublish.privacy.budget_split import BudgetSplit
 
 Workload = tuple[tuple[tuple[str, ...], Fraction], ...]
 """Names of columns, and the weight of their marginal."""
+MAX_PAIRS = 66
+"""Up to so many pairs of columns the plan says what counting all of them brings."""
 MAX_TRIPLES = 64
 """Triples of columns that rounds look at."""
 USUAL_WEIGHT = 4
 """Of what a workload names without a weight."""
+
+
+def pairs_at_once(columns: int, budget: BudgetSplit) -> list[str]:
+    """What measuring all pairs directly would bring, for few columns."""
+    pairs = columns * (columns - 1) // 2
+    if not 1 < pairs <= MAX_PAIRS:
+        return []
+    typical = 0.5**0.5 if budget.law == "laplace" else 0.8  # mean size by deviation
+    error = typical * budget.deviation(Fraction(1, pairs))
+    return [
+        f"If the cells of pairs are all that is asked for: workload counts all {pairs} pairs with "
+        f"an error of about {error:,.3g} rows a cell, or less."
+    ]
 
 
 def pair_weights(settings: JoinedSettings) -> tuple[dict[Edge, int], int]:

@@ -215,6 +215,15 @@ class MultiplicativeWeights(Mechanism):
                     rows_per_unit=schema.unit.max_rows,
                 ),
             ),
+            warnings=(
+                (
+                    f"Noise of its own for every query has a scale of {moved / epsilon:,.4g} rows, "
+                    "less than half of that of an answer here: take workload, which measures such "
+                    "a list directly.",
+                )
+                if moved / epsilon < float(settings.answer_scale) / 2
+                else ()
+            ),
         )
 
     def statistic(self, plan: Plan[WeightsSettings]) -> CellCounts:

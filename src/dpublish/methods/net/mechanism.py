@@ -151,6 +151,10 @@ class Net(Mechanism):
             needed = theory.linear_sample_size(
                 0.1, 0.05, epsilon, universe=universe, queries=request.count
             )
+        moved = theory.class_sensitivity(
+            table, neighbours=schema.neighbours, rows_per_unit=schema.unit.max_rows
+        )
+        moved /= request.queries.unit
         settings = NetSettings(
             domain=request.domain,
             query_class=request.queries,
@@ -199,6 +203,15 @@ class Net(Mechanism):
                     neighbours=schema.neighbours,
                     rows_per_unit=schema.unit.max_rows,
                 ),
+            ),
+            warnings=(
+                (
+                    f"Noise of its own for every query has a scale of {moved / epsilon:,.4g} rows, "
+                    f"far less than {bound:,.0f}: take workload, which measures such a list "
+                    "directly.",
+                )
+                if moved / epsilon < bound / 32
+                else ()
             ),
         )
 

@@ -1,10 +1,10 @@
-"""How fast transactions become a set-valued release, beside one pass over their items.
+"""How fast transactions become a release, beside one pass over their items.
 
-    python benchmarks/scale/set_partition.py --records 1200000 --items 1012 --json sets.json
+    python benchmarks/scale/baskets.py --records 1200000 --items 1012 --json baskets.json
 
-Prints, and writes as JSON: the time of one pass over the item array (the floor) and of the
-mechanism in memory (processor time, noise tables warm and cold), and the time and peak memory from
-a Parquet file to a release in a process of its own.
+Prints, and writes as JSON, for frequent-itemsets and set-partition: the time of one pass over the
+item array (the floor) and of the mechanism in memory (processor time, noise tables warm and cold),
+and the time and peak memory from a Parquet file to a release in a process of its own.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.papers.chen2011.data import DataSet, stm_like
 
+from dpublish.methods.frequent_itemsets.mechanism import FrequentItemsets
 from dpublish.methods.set_partition.mechanism import SetPartition
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
@@ -50,8 +51,7 @@ def least(action: Any, repeats: int) -> float:
     return min(spent)
 
 
-def in_memory(data: DataSet) -> dict[str, float]:
-    method = SetPartition()
+def in_memory(data: DataSet, method: Any) -> dict[str, float]:
     plan = method.plan(data.schema, Cost.pure(1))
     small = data.head(1000)
     method.run(SeededNoise(0), small.baskets, plan)  # compile
@@ -80,9 +80,12 @@ folder = Path(sys.argv[1])
 schema = dp.Schema.read(folder / "s.toml")
 marks = []
 for number in range(2):
-    curator = dp.Curator(folder / "data.parquet", schema, ledger=folder / f"{number}.db", budget=dp.Budget(epsilon=1), second_budget=True)
+    one = dp.Budget(epsilon=1)
+    ledger = folder / f"{number}.db"
+    data = folder / "data.parquet"
+    curator = dp.Curator(data, schema, ledger=ledger, budget=one, second_budget=True)
     start = time.perf_counter(), time.process_time()
-    curator.publish(dp.SetPartition(), epsilon=1, out=folder / f"{number}.dpr")
+    curator.publish(getattr(dp, sys.argv[2])(), epsilon=1, out=folder / f"{number}.dpr")
     marks.append((time.perf_counter() - start[0], time.process_time() - start[1]))
 # not ru_maxrss, which on Linux starts at the size of the parent process
 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
@@ -90,7 +93,7 @@ print(*marks[0], *marks[1], int(peak.split()[1]) / 1024)
 """
 
 
-def end_to_end(data: DataSet) -> dict[str, float]:
+def end_to_end(data: DataSet, method: Any) -> dict[str, float]:
     """From Parquet to a sealed release; the second of two in one process, so that kernels are
     loaded and compiled."""
     with tempfile.TemporaryDirectory() as name:
@@ -98,7 +101,10 @@ def end_to_end(data: DataSet) -> dict[str, float]:
         write_parquet(data, folder / "data.parquet")
         (folder / "s.toml").write_text(data.schema.to_toml())
         done = subprocess.run(
-            [sys.executable, "-c", CHILD, name], capture_output=True, text=True, check=True
+            [sys.executable, "-c", CHILD, name, type(method).__name__],
+            capture_output=True,
+            text=True,
+            check=True,
         )
     first, first_cpu, second, second_cpu, memory = map(float, done.stdout.split())
     return {
@@ -122,8 +128,13 @@ def main() -> None:
         "items": data.items,
         "mean_size": data.baskets.items.size / data.baskets.records,
         "load_average": os.getloadavg()[0],
-        "in_memory": in_memory(data),
-        "end_to_end": end_to_end(data),
+        **{
+            method.method: {
+                "in_memory": in_memory(data, method),
+                "end_to_end": end_to_end(data, method),
+            }
+            for method in (FrequentItemsets(), SetPartition())
+        },
     }
     print(json.dumps(document, indent=1))
     if given.json is not None:
