@@ -86,7 +86,6 @@ def pairs(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
     number = count * (count - 1) // 2
     releases = [publish(frame, dp.JoinedHistograms(), seed) for seed in range(min(runs, 10))]
     errors = [cell_error(frame, release, WORDS) for release in releases]
-    said = " ".join(releases[0].manifest["plan"]["sentences"])
     task = f"joined-histograms of {count} columns: rows a cell of a pair is off"
     other = {f"Laplace on all {number} pairs": 2.0 * number}
     yield {
@@ -94,7 +93,7 @@ def pairs(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
         "methods": ["joined-histograms"],
         "default": round(float(np.mean(errors)), 1),
         "standard error": standard_error(errors),
-        "warned": "workload" in said,
+        "warned": warned(releases[0]),
         **other,
     }
 

@@ -144,6 +144,11 @@ class Halfspaces(Mechanism):
                 f"Expected error in rows, on made-up tables of this size: {each}. Columns with "
                 "heaps of equal values err more."
             )
+        if way == "tree" and len(names) > 2:
+            why.append(
+                "Where columns hardly depend on each other by = 'joined' is nearer, with wider "
+                "limits."
+            )
         if way == "joined":
             why.append(
                 "Limits of conditions on more than two columns hold whatever the dependence of "
