@@ -8,8 +8,10 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
+from dpublish import audit
 from dpublish.declare.domain import Axis
 from dpublish.declare.relation import ROOT_TWO, Relation
 from dpublish.errors import PlanError
@@ -22,8 +24,17 @@ from dpublish.methods.importance_weights.balanced import (
     for_objective,
     for_output,
 )
-from dpublish.methods.importance_weights.moments import Amounts, candidate_pairs, table_counts
+from dpublish.methods.importance_weights.moments import (
+    Amounts,
+    Fit,
+    Measured,
+    _worst_pair,
+    candidate_pairs,
+    choose_set,
+    table_counts,
+)
 from dpublish.methods.importance_weights.planning import choice, default_rounds, split
+from dpublish.models.public_rows import PublicSet
 from dpublish.models.weight_features import WeightFeatures
 from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.cost import Cost
@@ -203,3 +214,32 @@ class TestFeatures:
         assert counts[4 * 1 + 3] == int(((codes[0] == 1) & (codes[2] == 3)).sum())
         assert candidate_pairs(features, 8) == [(1, 2)]
         assert candidate_pairs(features, 100) == [(0, 2), (1, 2)]
+
+
+def test_expected_counts_stay_in_64_bits() -> None:
+    """A nominal size, and noise, may be larger than a word: what a row is held against wrapped
+    around then, and one row moved a score by 2^64."""
+    features = WeightFeatures(AXES[:2], (), "bins")
+    codes = (np.array([0, 0]), np.array([0, 0]))
+    sets = [PublicSet("others", pl.DataFrame({"row": [0, 1]}), codes, np.array([0.5, 0.5]), 0)] * 2
+    budget = BudgetSplit("laplace", Fraction(1), Relation("add-remove-one", 1))
+    amounts = Amounts(
+        budget=budget,
+        tables=(),
+        set_choice=Fraction(1, 2),
+        pair_choice=Fraction(1, 2),
+        pair_table=Fraction(1),
+    )
+
+    def run(noise: Any, rows: Any) -> Any:
+        held = np.array(rows, dtype=np.int64).reshape(-1, 2).T
+        huge = Fit(sets[0], total=None, precision=None)
+        huge.tables = [Measured(0, np.full(3, 2**62), 1.0), Measured(1, np.full(2, 2**62), 1.0)]
+        huge.refit(features)
+        object.__setattr__(huge, "_total", 10**20)
+        chosen = choose_set(noise, features, held, sets, amounts, 10**20)
+        pairs = [(0, 1), (0, 1)]
+        return chosen, _worst_pair(noise, features, held, huge, amounts, pairs)
+
+    report = audit.replay(run, [((), ((0, 0),)), (((1, 1),), ((1, 1), (2, 1)))], epsilon=1, runs=1)
+    assert report.passed, report.summary()

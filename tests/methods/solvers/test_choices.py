@@ -18,6 +18,7 @@ from dpublish.methods.solvers.inputs import Edges, edges_of, lists_of
 from dpublish.methods.solvers.k_median.mechanism import KMedian
 from dpublish.methods.solvers.k_median.metric import EARTH_KM, Metric, PointMetric
 from dpublish.methods.solvers.k_median.swaps import swap_search
+from dpublish.methods.solvers.min_cut.candidates import any_cut
 from dpublish.methods.solvers.min_cut.kernels import (
     cut_costs,
     merge_above,
@@ -260,6 +261,20 @@ def test_min_cut_is_private_on_all_graphs_of_four_vertices() -> None:
     plan = MinCut(vertices=4, rule="exact").plan(SCHEMA, Cost.pure(3))
     laws = {graph: stage_laws(edges, plan) for graph, edges in graphs(4).items()}
     assert 0.5 < worst_loss(laws, 4) <= 3
+
+
+@pytest.mark.parametrize("epsilon", ["1e-6", "1e-16", "1e-30", "1e-307"])
+def test_handicaps_stay_in_64_bits_where_a_choice_has_next_to_nothing(epsilon: str) -> None:
+    """A cost_share near 1 leaves the choice so little that a handicap without a limit wrapped
+    around: one edge then moved a score by 2^64 units."""
+    pairs = [((), ((0, 1),)), (((0, 1), (2, 4)), ((0, 1), (1, 3), (2, 4)))]
+
+    def run(noise: Any, edges: Any) -> Any:
+        graph = edges_of(np.array(edges, dtype=np.int64).reshape(-1, 2))
+        return any_cut(noise, graph, 5, Fraction(epsilon))
+
+    report = audit.replay(run, pairs, epsilon=Fraction(epsilon), runs=1)
+    assert report.passed, report.summary()
 
 
 def test_the_program_has_the_law_of_the_two_stages() -> None:

@@ -25,6 +25,10 @@ from dpublish.privacy.budget_split import BudgetSplit
 
 Pair = tuple[int, int]
 
+LARGEST_CELL = 1 << 40
+"""No expected count is larger: noise and nominal sizes have no end, and the distance to them must
+stay in 64 bits."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Amounts:
@@ -80,6 +84,13 @@ def table_counts(
     return np.bincount(first, minlength=size).astype(np.int64)
 
 
+def expected_counts(values: NDArray[Any]) -> IntArray:
+    """Published or public numbers of rows, in whole numbers that counts can be held against."""
+    limited = np.clip(np.nan_to_num(values, nan=0.0), 0, LARGEST_CELL)
+    whole: IntArray = np.rint(limited).astype(np.int64)
+    return whole
+
+
 def choose_set(
     noise: Noise,
     features: WeightFeatures,
@@ -96,9 +107,9 @@ def choose_set(
     scores = []
     for one in sets:
         wanted = [
-            np.rint(
+            expected_counts(
                 rows * np.bincount(column.astype(np.int64), weights=one.base, minlength=len(counts))
-            ).astype(np.int64)
+            )
             for column, counts in zip(one.codes, private, strict=True)
         ]
         scores.append(
@@ -155,7 +166,7 @@ class Fit:
         shares = np.bincount(
             first * sizes[1] + second, weights=self.raked.masses, minlength=sizes[0] * sizes[1]
         )
-        return np.asarray(np.rint(self.rows * shares), dtype=np.int64)
+        return expected_counts(self.rows * shares)
 
 
 def measure(

@@ -16,6 +16,8 @@ from dpublish.noise.base import IntArray, Noise
 
 GRID = 1 << 10
 """Handicaps are multiples of 1/GRID edges."""
+LARGEST_STEP = 1 << 52
+"""Of a handicap, for one vertex: scores stay within 64 bits however small epsilon is."""
 SURE = 0.05
 
 
@@ -26,7 +28,7 @@ def handicaps(count: int, epsilon: Fraction) -> IntArray:
     places = np.arange(1, 1 << (count - 1), dtype=np.int64)
     inside = sum((places >> vertex & 1) for vertex in range(count))
     smaller = np.minimum(inside, count - inside)
-    step = math.log(count) / float(epsilon) * GRID
+    step = min(float(LARGEST_STEP), math.log(count) / float(epsilon) * GRID)
     return np.ceil((smaller - 1) * step).astype(np.int64)
 
 
