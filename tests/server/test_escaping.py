@@ -96,7 +96,7 @@ def pages_with(text: str) -> dict[str, str]:
         "login": show("login.html", None, next=text, problem=text, provider=text),
         "link": show("link.html", None, secret=text, problem=None),
         "account": show(
-            "account.html", actor, has_password=True, welcome=True, token=text,
+            "account.html", actor, has_password=True, of_provider=False, welcome=True, token=text,
             tokens=[{"id": "1", "name": text, "roles": text, "created": text, "expires": text}],
         ),
         "datasets": show("data/datasets.html", actor, datasets=[row], places={}),

@@ -22,6 +22,7 @@ import sqlglot
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from dpublish.declare.calendar import CALENDAR
 from dpublish.declare.columns import MISSING, OTHER
 from dpublish.declare.domain import Domain
 from dpublish.errors import QueryError, did_you_mean
@@ -236,6 +237,8 @@ class _Reader:
         except QueryError:
             return None
         used = {self.position[name]: weight for name, weight in found.weights.items() if weight}
+        if len(used) == 1 and self.domain.axes[next(iter(used))].kind in CALENDAR:
+            return None  # a day or a time beside a number: what was said of it stands
         return Plane(tuple(used), tuple(used.values()), found.bound, found.strict)
 
     def _leaf(self, tree: Tree) -> Leaf:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -126,6 +126,8 @@ class Halfspaces(Mechanism):
             raise PlanError(
                 "Halfspaces need [columns]; this schema declares set-valued data ([items])."
             )
+        if self.by not in get_args(By):
+            raise PlanError(f"by = '{self.by}' is not known. Use {', '.join(get_args(By))}.")
         names = self._names(schema)
         errors = expected_errors(schema, len(names), cost)
         way = self._way(errors, len(names))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,11 @@ from dpublish.declare.statistic import Statistic
 from dpublish.declare.taxonomy import OTHER_ITEM, Taxonomy
 from dpublish.errors import PlanError
 from dpublish.methods.field_types import Interval
-from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan, Settings
+
+if TYPE_CHECKING:  # workers of a cluster load this module, and none of noise
+    from dpublish.noise.base import Noise
 
 
 @dataclass(frozen=True)
