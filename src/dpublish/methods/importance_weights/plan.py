@@ -187,16 +187,12 @@ def _plan_moments(
     errors = None if rows is None else [value / rows for value in deviations]
     expected = {"count_deviations": deviations, "share_errors": errors}
     sentences = moment_sentences(schema, cost, loaded, features, settings, expected)
-    if rounds and errors:
+    if rounds and rows and errors:
         shared["rounds"] = 0
         steps = gaussian_steps(schema.relation, tables=len(sizes), **shared)
         whole = gaussian_budget(cost, schema.relation, steps, extra=EXTRA_VARIANCE)
         alone = share_out(whole, sizes, **shared)
-        least = (
-            min(errors)
-            * min(alone.variance(amount) for amount in alone.tables) ** 0.5
-            / min(deviations)
-        )
+        least = math.sqrt(min(alone.variance(amount) for amount in alone.tables)) / rows
         sentences.append(
             "Pairs take their part of the cost. Where only shares of single columns are asked for, "
             f"choose_pairs = 0 brings them from {min(errors):.2g} to {least:.2g} of noise, as "
