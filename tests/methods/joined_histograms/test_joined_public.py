@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 import dpublish as dp
+from dpublish import audit
 from dpublish.declare.schema import Schema
 from dpublish.errors import BundleError, PlanError
 from dpublish.methods.joined_histograms.job import Job
@@ -301,3 +302,57 @@ def test_bins_that_are_found_group_public_rows_too(tmp_path: Path) -> None:
     assert all(
         len(one.groups[0]) == plan.settings.fine.shape[one.columns[0]] for one in prior.pairs
     )
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "key"), [("replace-one", "size"), ("add-remove-one", "nominal_size")]
+)
+def test_all_steps_replay_with_target_found_bins_and_several_rows_a_unit(
+    neighbours: str, key: str
+) -> None:
+    kinds = {
+        "who": 'kind = "integer"\nlower = 0\nupper = 10000',
+        "a": 'kind = "categorical"\nlevels = ["x", "y"]',
+        "b": 'kind = "categorical"\nlevels = ["x", "y", "z"]',
+        "n": 'kind = "real"\nlower = 0\nupper = 100',
+        "t": 'kind = "boolean"',
+    }
+    head = (
+        f'[dataset]\nname = "visits"\nneighbours = "{neighbours}"\n{key} = 1000\ntarget = "t"\n'
+        'unit = "who"\nmax_rows_per_unit = 2\n'
+    )
+    text = head + "".join(f"[columns.{name}]\n{kind}\n" for name, kind in kinds.items())
+    draw = np.random.default_rng(0)
+    hidden, levels = draw.integers(0, 2, 900), np.array(["x", "y", "z"])
+    public = pl.DataFrame(
+        {
+            "a": levels[hidden],
+            "b": levels[hidden + (draw.random(900) < 0.2)],
+            "n": 50.0 * hidden + 10.0 * draw.integers(0, 3, 900),
+            "t": draw.random(900) < 0.5,
+        }
+    )
+    method = dp.JoinedHistograms(public=public, columns=["a", "b", "n", "t"], rounds=1)
+    plan = method.plan(Schema.from_toml(text), Cost.pure(4))
+    settings = plan.settings
+    assert settings.adaptive == ("n",)
+    assert settings.public is not None
+    others, made = settings.public.codes, []
+
+    def run(noise: Any, rows: Any) -> Any:
+        unit = np.array(rows, dtype=np.int64).reshape(-1, 4)
+        codes = [np.concatenate([code, unit[:, i]]) for i, code in enumerate(others)]
+        made.append(method.run(noise, codes, plan))
+        return made[-1]
+
+    first, last = (0, 0, 0, 0), tuple(count - 1 for count in settings.fine.shape)
+    pairs: list[Any] = [((), (first, first)), ((), (last, first))]
+    if neighbours == "replace-one":
+        pairs = [((first, first), (last, last))]
+    report = audit.replay(run, pairs, epsilon=4, runs=1)
+    assert report.passed, report.summary()
+    assert report.loss > 3
+    facts = made[0].facts
+    assert len(facts["public"]["checks"]) >= 2
+    assert len(facts["rounds"]) == 2
+    assert facts["misfit"] is not None
