@@ -200,6 +200,8 @@ def test_what_is_refused_before_payment(tmp_path: Path) -> None:
     assert plan.parameters["public"][0]["rows"] == 500
     assert any("must be other people" in one for one in plan.sentences)
     assert plan.settings.check_share == Fraction(1, 20) == plan.settings.choice_share
+    stated = [Fraction(value) for name, value in plan.facts.items() if name.endswith("_share")]
+    assert sum(stated) == 1, "what a manifest states of the shares adds up"
     for public, said in (
         ("uniform", "say nothing"),
         (tmp_path / "none.csv", "none.csv"),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpublish.declare.domain import Domain
 from dpublish.declare.rules import Fact, cells_where, with_cuts
@@ -108,6 +108,11 @@ class JoinedSettings(Settings):
     totals: tuple[Total, ...] = hidden()
     public: PublicRows | None = hidden(default=None, compare=False)
     check_share: Fraction = hidden(default=Fraction(0))
+
+    def facts(self) -> dict[str, Any]:
+        """With a public table also what its checks cost, so that the shares add up to one."""
+        checks = {"check_share": str(self.check_share)} if self.check_share else {}
+        return {**super().facts(), **checks}
 
     @property
     def target_index(self) -> int | None:
