@@ -8,6 +8,7 @@
     python -m benchmarks.defaults bins             bins that are found from the rows, or even ones
     python -m benchmarks.defaults chance           the lowest AUC of the classifier: by chance?
     python -m benchmarks.defaults warnings --out FILE [--fresh]    are the warnings of plans right?
+    python -m benchmarks.defaults compared         does `compare --target` name what serves?
     python -m benchmarks.defaults held-out --data DIR [--table WORD]     others, as they are
 
 All but the last use generated tables only (`tables.py`).
@@ -75,7 +76,7 @@ def main() -> None:
         "what",
         choices=(
             *("projected", "classifier", "ridge", "against", "choices"),
-            *("bins", "chance", "warnings", "held-out"),
+            *("bins", "chance", "warnings", "compared", "held-out"),
         ),
     )
     parser.add_argument("--data", type=Path, help="folder of the held-out tables")
@@ -97,6 +98,10 @@ def main() -> None:
         from .warned import check
 
         check(given.seeds, given.out, fresh=given.fresh, warned_only=given.warned_only)
+    elif given.what == "compared":
+        from .warned import compared
+
+        compared(given.shapes, given.seeds, given.epsilon)
     elif given.what == "ridge":
         from .ridge import constants
 

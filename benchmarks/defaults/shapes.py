@@ -16,7 +16,7 @@ import numpy as np
 from .tables import Table, generate
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
-CHOSEN, FRESH = range(1000, 1150), range(5000, 5100)
+CHOSEN, FRESH = range(1000, 1150), range(9100, 9200)
 """Numbers of the shapes that rules are chosen on, and of those that they are checked on."""
 
 

@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 
 import dpublish as dp
+from dpublish.curator.predicting import expected_areas, recommend
 from dpublish.declare.schema import Schema
 from dpublish.privacy.cost import Cost
 
 from . import areas
-from .shapes import CHOSEN, FRESH, measure, read, shape
+from .shapes import CHOSEN, FRESH, drawn, measure, read, shape
 from .tables import Column, Table
 
 
@@ -66,6 +67,32 @@ def judge(out: Path) -> None:
         f"({np.mean((other < 0.6)[~crowded]):.0%} below 0.6 without one); the projected histogram "
         f"at least as good in {np.mean((other <= mine)[crowded]):.0%} of them"
     )
+
+
+def compared(shapes: int, seeds: int, epsilon: float) -> None:
+    """Is what `dpublish compare --target` names, without data, what serves? Right: a single name
+    is within 0.02 of the other method or ahead; where both are named, either may be."""
+    methods = {"projected-histogram": areas.projected, "private-classifier": areas.classifier}
+    counts = {"one": [0, 0], "both": [0, 0]}
+    for number in FRESH[:shapes]:
+        worlds, _, warnings = expected_areas(
+            declared(number), "y", [Cost.pure(epsilon)], methods=list(methods)
+        )
+        best, others = recommend(worlds, warnings)
+        tables = [drawn(number, seed) for seed in range(seeds)]
+        found = {
+            name: np.mean([method(table, seed, epsilon) for seed, table in enumerate(tables)])
+            for name, method in methods.items()
+        }
+        assert best is not None
+        right = found[best] >= max(found.values()) - 0.02
+        counts["both" if others else "one"][0 if right else 1] += 1
+        shown = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
+        print(f"shape {number}: {best} {others or ''}: {shown}", flush=True)
+    for words, (right, wrong) in counts.items():
+        print(
+            f"{words} named: {right + wrong}, the first within 0.02 of the other or ahead {right}"
+        )
 
 
 def declared(number: int) -> Schema:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from pathlib import Path
+from statistics import fmean
 from threading import Thread
 
 import polars as pl
@@ -12,6 +13,7 @@ import pytest
 
 import dpublish as dp
 from cli.conftest import Command
+from dpublish.curator.predicting import recommend
 from dpublish.curator.rehearse import (
     default_questions,
     epsilon_for,
@@ -264,10 +266,31 @@ def test_methods_are_compared_by_what_can_be_learnt_of_a_target(tmp_path: Path) 
     told = found.to_json()
     assert told["target"] == "ill"
     assert told["areas"]["private-classifier"] == list(found.areas["private-classifier"])
+    few, every = (told[f"areas_{one}_columns"]["private-classifier"] for one in ("few", "all"))
+    assert found.areas["private-classifier"] == tuple(map(fmean, zip(few, every, strict=True)))
+    assert found.recommended not in told["alternatives"]
     with pytest.raises(PlanError, match="no column with two or more levels"):
         Compare(schema=file, target="age").run()
     with pytest.raises(PlanError, match="methods for a label"):
         Compare(schema=file, target="ill", methods=("interval-tree",)).run()
+
+
+def test_a_comparison_for_a_label_names_what_may_be_taken_as_well() -> None:
+    """Nobody knows beforehand how many columns matter: where that decides, both are named."""
+    table, near, sums = ([0.8], [0.7]), ([0.78], [0.70]), ([0.70], [0.77])
+    assert recommend({}, {}) == (None, {})
+    assert recommend({"b": sums, "a": table}, {}) == (
+        "a",
+        {"b": "if effects of many columns add up"},
+    )
+    assert recommend({"a": ([0.7], [0.9]), "b": table}, {}) == (
+        "a",
+        {"b": "if a few columns decide"},
+    )
+    assert recommend({"a": table, "b": near}, {}) == ("a", {"b": "expected to be about as good"})
+    behind = {"a": table, "b": ([0.7], [0.65])}
+    assert recommend(behind, {"b": ("rather a",)}) == ("a", {})
+    assert recommend(behind, {"a": ("b is better",)}) == ("a", {"b": "which the plan names"})
 
 
 BASKETS = [dp.FrequentItemsets(keep=4, pairs=2, larger=0), dp.SetPartition(), dp.BasicItemsets()]

@@ -323,12 +323,16 @@ def compare(
         screen.write_json(found.to_json())
         return
     if found.target is not None:
-        best_first = sorted(found.areas.items(), key=lambda pair: -sum(pair[1]))
+        best_first = sorted(found.worlds.items(), key=lambda pair: -sum(map(sum, pair[1])))
         screen.grid(
             ["method", *(f"AUC at epsilon {one}" for one in found.epsilons)],
-            [(name, *(f"{one:.3f}" for one in areas)) for name, areas in best_first],
+            [
+                (name, *(f"{few:.3f} / {every:.3f}" for few, every in zip(*worlds, strict=True)))
+                for name, worlds in best_first
+            ],
             right=range(1, 1 + len(found.epsilons)),
-            title=f"Predicting '{found.target}' from a release (0.5: nothing is learnt)",
+            title=f"Predicting '{found.target}' from a release where a few columns decide / where "
+            "all do (0.5: nothing is learnt)",
         )
     else:
         screen.grid(
@@ -346,6 +350,8 @@ def compare(
         told = found.settings.get(found.recommended, {})
         words = [found.recommended, *(f"--set {key}={value}" for key, value in told.items())]
         screen.say(f"Recommended: {' '.join(words)}", style="bold green")
+        for name, when in found.alternatives.items():
+            screen.say(f"  or {name}: {when}", style="green")
         for warning in found.warnings[found.recommended]:
             screen.say(f"  Note: {warning}", style="yellow")
     screen.say(NOT_ABOUT, style="yellow")

@@ -40,6 +40,11 @@ MOST_ROWS = 50_000
 """Stand-in rows: more would take long, and a larger epsilon stands for more rows."""
 TESTED = 4_000
 FEW = 3
+NEAR, AHEAD = 0.02, 0.01
+"""Methods whose mean areas are nearer than the first are told apart by nothing that is known
+beforehand; one that is ahead in one world by the second may be the better one."""
+Worlds = tuple[list[float], list[float]]
+"""Areas at each cost where few columns move the label, and where all do."""
 
 
 def expected_areas(
@@ -50,9 +55,9 @@ def expected_areas(
     methods: Sequence[str] = (),
     runs: int = 2,
     progress: Callable[[str], None] = lambda step: None,
-) -> tuple[dict[str, list[float]], dict[str, str], dict[str, tuple[str, ...]]]:
-    """For each method the mean area at each cost; why others are not suitable; and what plans warn
-    of at the first cost."""
+) -> tuple[dict[str, Worlds], dict[str, str], dict[str, tuple[str, ...]]]:
+    """For each method the mean area in each world at each cost; why others are not suitable; and
+    what plans warn of at the first cost."""
     label = schema.column(target)
     if label.numeric or len(label.levels) < 2:
         raise PlanError(
@@ -67,11 +72,10 @@ def expected_areas(
         )
     sized, thinned = _sized(schema, target)
     worlds = [
-        (stand_in_label(sized, few, 2 * world + run), world * runs + run)
+        [(stand_in_label(sized, few, 2 * world + run), world * runs + run) for run in range(runs)]
         for world, few in enumerate((True, False))
-        for run in range(runs)
     ]
-    areas: dict[str, list[float]] = {}
+    areas: dict[str, Worlds] = {}
     reasons: dict[str, str] = {}
     warnings: dict[str, tuple[str, ...]] = {}
     for name in methods or METHODS:
@@ -83,12 +87,37 @@ def expected_areas(
             warnings[name] = method.plan(told, paid[0]).warnings
             # with fewer rows than there are, a larger epsilon says as much
             plans = [method.plan(sized, _scaled(cost, thinned)) for cost in paid]
-            areas[name] = [
-                fmean(_area(method, plan, sized, *world) for world in worlds) for plan in plans
-            ]
+            few, every = (
+                [fmean(_area(method, plan, sized, *one) for one in world) for plan in plans]
+                for world in worlds
+            )
+            areas[name] = few, every
         except PublishError as error:
             reasons[name] = str(error)
     return areas, reasons, warnings
+
+
+def recommend(
+    areas: Mapping[str, Worlds], warnings: Mapping[str, Sequence[str]]
+) -> tuple[str | None, dict[str, str]]:
+    """The method that is best on average over both worlds, and those that may be taken as well,
+    with when: near on average, ahead in one world, or named by a warning of its own plan."""
+    mean = {name: (fmean(few), fmean(every)) for name, (few, every) in areas.items()}
+    best = max(mean, key=lambda name: sum(mean[name]), default=None)
+    others = {}
+    for name in sorted(mean, key=lambda name: -sum(mean[name])):
+        if best is None or name == best:
+            continue
+        few, every = (own - its for own, its in zip(mean[name], mean[best], strict=True))
+        if every > AHEAD:
+            others[name] = "if effects of many columns add up"
+        elif few > AHEAD:
+            others[name] = "if a few columns decide"
+        elif few + every >= -2 * NEAR:
+            others[name] = "expected to be about as good"
+        elif any(name in said for said in warnings.get(best, ())):
+            others[name] = "which the plan names"
+    return best, others
 
 
 def _sized(schema: Schema, target: str) -> tuple[Schema, float]:
@@ -112,7 +141,7 @@ def _scaled(cost: Cost, part: float) -> Cost:
 
 
 def stand_in_label(schema: Schema, few: bool, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Stand-in rows whose label depends on a few columns, or on all; and rows to ask about."""
+    """Stand-in rows whose label depends on a few columns or on all alike, and rows to ask about."""
     target = schema.target
     assert target is not None
     units = schema.size_or_nominal or ROWS
@@ -132,7 +161,11 @@ def stand_in_label(schema: Schema, few: bool, seed: int) -> tuple[pl.DataFrame, 
     logit = np.zeros(frame.height)
     for place in moving:
         cells = frame.get_column(columns[place].name)
-        logit += logistic(1) * _effect(columns[place], cells, logistic)
+        effect = _effect(columns[place], cells, logistic)
+        size = logistic(1)
+        if not few:  # all columns count alike: with sizes drawn, two or three would outweigh them
+            size = np.sign(size) / max(float(effect.std()), 1e-9)
+        logit += size * effect
     logit = STRENGTH * (logit - logit.mean()) / max(float(logit.std()), 1e-9)
     levels = schema.column(target).levels
     weights = 1 / np.arange(1, len(levels) + 1)

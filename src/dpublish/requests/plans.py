@@ -242,6 +242,10 @@ class Compared:
     target: str | None = None
     """The label to predict, where methods are compared for one: `areas` then, and no errors."""
     areas: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    worlds: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict)
+    """What `areas` are the means of: where a few columns decide the label, and where all do."""
+    alternatives: Mapping[str, str] = field(default_factory=dict)
+    """Methods that may be taken as well for a label, with when."""
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """What each method was told, for `--set`; those that are missing have their defaults."""
 
@@ -249,13 +253,22 @@ class Compared:
         from dpublish.curator.rehearse import NOT_ABOUT
 
         label = {} if self.target is None else {"target": self.target}
-        areas = {method: list(found) for method, found in self.areas.items()}
+        areas = {
+            "areas": {method: list(found) for method, found in self.areas.items()},
+            **{
+                f"areas_{words}_columns": {
+                    method: list(worlds[i]) for method, worlds in self.worlds.items()
+                }
+                for i, words in enumerate(("few", "all"))
+            },
+            "alternatives": dict(self.alternatives),
+        }
         return {
             "note": NOT_ABOUT,
             "questions": list(self.questions),
             "epsilons": list(self.epsilons),
             **label,
-            **({"areas": areas} if label else {}),
+            **(areas if label else {}),
             "errors": {method: list(errors) for method, errors in self.errors.items()},
             "not_suitable": dict(self.reasons),
             "warnings": {method: list(said) for method, said in self.warnings.items() if said},
@@ -337,13 +350,13 @@ class Compare(Request):
 
     def _for_target(self, schema: Schema, target: str, caller: Caller) -> Compared:
         """By the area under the ROC curve of what is learnt from releases of stand-in rows."""
-        from dpublish.curator.predicting import expected_areas
+        from dpublish.curator.predicting import expected_areas, recommend
 
         costs = costs_of(self.epsilon, self.delta, None)
-        areas, reasons, warnings = expected_areas(
+        worlds, reasons, warnings = expected_areas(
             schema, target, costs, methods=self.methods, progress=caller.progress
         )
-        best = max(areas, key=lambda name: sum(areas[name]), default=None)
+        best, others = recommend(worlds, warnings)
         return Compared(
             questions=(),
             epsilons=tuple(str(cost.epsilon) for cost in costs),
@@ -353,7 +366,12 @@ class Compare(Request):
             recommended=best,
             rehearsals={},
             target=target,
-            areas={name: tuple(found) for name, found in areas.items()},
+            areas={
+                name: tuple(_mean(pair) for pair in zip(few, every, strict=True))
+                for name, (few, every) in worlds.items()
+            },
+            worlds={name: (tuple(few), tuple(every)) for name, (few, every) in worlds.items()},
+            alternatives=others,
         )
 
 

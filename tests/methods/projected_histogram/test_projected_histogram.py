@@ -425,6 +425,35 @@ def test_plans_say_where_another_method_serves_better() -> None:
     assert not ProjectedHistogram().plan(between, ONE).warnings
 
 
+@pytest.mark.parametrize(
+    ("columns", "rows", "levels", "warned"),
+    [
+        (8, 2000, None, True),  # 222 a feature: numbers, and few columns
+        (12, 3000, 2, True),
+        (8, 6600, 4, False),  # 264 a feature, most of them levels
+        (8, 11000, 4, True),  # 440
+        (30, 7500, None, False),  # 242 a feature, but many columns
+        (30, 13000, None, True),
+        (8, 1200, None, False),  # 133
+    ],
+)
+def test_the_warning_depends_on_what_columns_are(
+    columns: int, rows: int, levels: int | None, warned: bool
+) -> None:
+    kind = (
+        'kind = "real"\nlower = 0\nupper = 1'
+        if levels is None
+        else f'kind = "categorical"\nlevels = {[str(one) for one in range(levels)]}\n'
+        'outside = "drop"'
+    )
+    text = "".join(f"[columns.c{i}]\n{kind}\n" for i in range(columns))
+    schema = schema_of(
+        f'size = {rows}\ntarget = "ill"', columns=text + '[columns.ill]\nkind = "boolean"\n'
+    )
+    said = ProjectedHistogram().plan(schema, ONE).warnings
+    assert any("private-classifier" in one for one in said) == warned
+
+
 def test_the_papers_rules_have_a_name() -> None:
     paper = ProjectedHistogram(rule="paper").plan(schema_of(), ONE)
     spelt = ProjectedHistogram(

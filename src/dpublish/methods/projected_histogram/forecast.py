@@ -19,9 +19,13 @@ from dpublish.methods.projected_histogram.mechanism import (
     ScoreName,
 )
 
-PLENTY = 400
+PLENTY, PLENTY_WHERE_PLAIN = 400, 150
+PLAIN_COLUMNS, PLAIN_FEATURES = 20, 1.5
 """Rows times epsilon per feature above which a classifier of all columns is as good or better,
-where more columns are declared than may be chosen: by `python -m benchmarks.defaults warnings`."""
+where more columns are declared than may be chosen. The second holds where half of them would be
+left out, and they are few, and most of them one feature (a number, or two levels): a cut number
+loses what a linear model keeps, and among few columns a single one that matters is seldom hidden.
+By `python -m benchmarks.defaults warnings`."""
 
 
 def expectations(settings: ProjectedSettings, count: ColumnCount) -> dict[str, Any]:
@@ -126,7 +130,10 @@ def service_warnings(settings: ProjectedSettings, count: ColumnCount) -> list[st
     )
     features = 1 + sum(1 if axis.ordered else axis.cardinality - 1 for axis in axes)
     plenty = rows * paid / features / (1 if label.base == 2 else label.base)
-    if plenty > PLENTY and len(axes) > count.most:
+    plain = 2 * count.most <= len(axes) <= PLAIN_COLUMNS and features - 1 <= PLAIN_FEATURES * len(
+        axes
+    )
+    if plenty > (PLENTY_WHERE_PLAIN if plain else PLENTY) and len(axes) > count.most:
         return [
             f"There are rows enough for all {len(axes)} columns ({plenty:,.0f} n epsilon per "
             f"feature), of which at most {count.most} are published here. To predict "
