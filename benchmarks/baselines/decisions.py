@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from benchmarks.baselines.queries import standard_error
+from benchmarks.baselines.standing import figures, named
 
 import dpublish as dp
 from dpublish.declare.schema import Schema
@@ -93,7 +93,9 @@ def k_median(data: Path | None, runs: int) -> Iterator[Row]:
                     for what, chosen in sites.items():
                         cost = float(demand @ reach_of(metric, np.asarray(chosen))) * unit
                         found.setdefault(what, []).append(cost)
-            yield {"task": f"k-median {name}, {people:,}", "methods": ["k-median"], **_means(found)}
+            told = named(plans["default"], {"public": "Take the public sites"})
+            row = {"task": f"k-median {name}, {people:,}", "methods": ["k-median"], "named": told}
+            yield {**row, **figures(found)}
 
 
 def graphs(data: Path | None) -> Iterator[tuple[str, Edges, int]]:
@@ -122,7 +124,7 @@ def vertex_cover(data: Path | None, runs: int) -> Iterator[Row]:
                 found.setdefault(what, []).append(order_cost(edges, np.asarray(order), ones))
             shuffled = np.random.default_rng(run).permutation(count).astype(np.int64)
             found.setdefault("public", []).append(order_cost(edges, shuffled, ones))
-        yield {"task": f"vertex cover {name}", "methods": ["vertex-cover"], **_means(found)}
+        yield {"task": f"vertex cover {name}", "methods": ["vertex-cover"], **figures(found)}
 
 
 def families(data: Path | None) -> Iterator[tuple[str, Lists, Any, int]]:
@@ -164,7 +166,7 @@ def set_cover(data: Path | None, runs: int) -> Iterator[Row]:
                         found.setdefault(what, []).append(prices[np.unique(first)].sum())
                 kind = "equal costs" if costs is None else "costs"
                 task = f"set cover {name}, {kind}, {share:.0%} present"
-                yield {"task": task, "methods": ["set-cover"], **_means(found)}
+                yield {"task": task, "methods": ["set-cover"], **figures(found)}
 
 
 def online(data: Path | None, runs: int) -> Iterator[Row]:
@@ -226,12 +228,11 @@ def online(data: Path | None, runs: int) -> Iterator[Row]:
             float(np.mean([abs(float((plain - counts) @ mask)) for mask in masks]))
         )
     task, name = "online, 600 queries over four columns", "online-multiplicative-weights"
-    row = {"task": task, "methods": [name], **_means(found)}
-    row["noisy histogram"] = row.pop("public")
-    median = row.pop("median-mechanism")
-    yield row
-    yield {**row, "task": f"{row['task']}, median-mechanism", "methods": ["median-mechanism"],
-           "default": median}  # fmt: skip
+    found["noisy histogram"] = found.pop("public")
+    median = found.pop("median-mechanism")
+    yield {"task": task, "methods": [name], **figures(found)}
+    row = {"task": f"{task}, median-mechanism", "methods": ["median-mechanism"]}
+    yield {**row, **figures({**found, "default": median})}
 
 
 def min_cut(data: Path | None, runs: int) -> Iterator[Row]:
@@ -255,7 +256,7 @@ def min_cut(data: Path | None, runs: int) -> Iterator[Row]:
         for what, sides in cuts.items():
             crossing = int((sides[edges.heads] != sides[edges.tails]).sum())
             found.setdefault(what, []).append(float(crossing))
-    yield {"task": "min-cut of two crowds: edges cut", "methods": ["min-cut"], **_means(found)}
+    yield {"task": "min-cut of two crowds: edges cut", "methods": ["min-cut"], **figures(found)}
 
 
 def public_projects(data: Path | None, runs: int) -> Iterator[Row]:
@@ -276,7 +277,7 @@ def public_projects(data: Path | None, runs: int) -> Iterator[Row]:
             served = np.isin(likes, chosen).any(axis=1)
             found.setdefault(what, []).append(float(2000 - served.sum()))
     task = "public-projects: agents of 2,000 without one they like"
-    yield {"task": task, "methods": ["public-projects"], **_means(found)}
+    yield {"task": task, "methods": ["public-projects"], **figures(found)}
 
 
 def tuning() -> Iterator[Row]:
@@ -287,13 +288,6 @@ def tuning() -> Iterator[Row]:
         for row in k_median(None, 6):
             yield {"groups": groups, **row}
     k_median_module.group_places = kept
-
-
-def _means(found: dict[str, list[float]]) -> dict[str, float]:
-    out = {what: round(float(np.mean(costs)), 2) for what, costs in found.items()}
-    return (
-        {**out, "standard error": standard_error(found["default"])} if "default" in found else out
-    )
 
 
 TASKS = {

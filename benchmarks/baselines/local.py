@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from benchmarks.baselines.queries import Row, command, standard_error
+from benchmarks.baselines.queries import Row, command
+from benchmarks.baselines.standing import figures
 from numpy.typing import NDArray
 
 import dpublish as dp
@@ -62,7 +63,7 @@ def oracles(runs: int) -> Iterator[Row]:
                 noisy = float(values.sum() + draw.laplace(size=PEOPLE).sum())
                 errors.setdefault("Laplace noise per person", []).append(abs(noisy - truth[1]))
         task = f"local, one of {levels} levels ({name}): people a count is off"
-        yield {"task": task, "methods": [name], **means(errors)}
+        yield {"task": task, "methods": [name], **figures(errors)}
 
 
 def numbers(runs: int) -> Iterator[Row]:
@@ -75,7 +76,7 @@ def numbers(runs: int) -> Iterator[Row]:
         errors.setdefault("default", []).append(abs(said - values.mean()))
         noisy = (values + draw.laplace(scale=100, size=PEOPLE)).mean()
         errors.setdefault("Laplace noise per person", []).append(abs(noisy - values.mean()))
-    yield {"task": "local, mean of 0 to 100: off by", "methods": ["mean"], **means(errors)}
+    yield {"task": "local, mean of 0 to 100: off by", "methods": ["mean"], **figures(errors)}
 
 
 def conjunctions(runs: int) -> Iterator[Row]:
@@ -100,7 +101,7 @@ def conjunctions(runs: int) -> Iterator[Row]:
         off = np.abs(plain - held.mean(axis=1)).mean()
         errors.setdefault("one conjunction per person", []).append(100 * float(off))
     task = "local, conjunctions of up to 3 of 10: points a share is off"
-    yield {"task": task, "methods": ["conjunctions"], **means(errors)}
+    yield {"task": task, "methods": ["conjunctions"], **figures(errors)}
 
 
 def hitters(runs: int) -> Iterator[Row]:
@@ -118,12 +119,7 @@ def hitters(runs: int) -> Iterator[Row]:
         plain = set(np.argsort(-told(values, domain, draw))[:10].tolist())
         missed.setdefault("randomised response over all", []).append(len(top - plain))
     task = "local, ten most common of 65,536 values: not found"
-    yield {"task": task, "methods": ["heavy-hitters"], **means(missed)}
-
-
-def means(found: dict[str, list[float]]) -> dict[str, float]:
-    out = {what: round(float(np.mean(errors)), 3) for what, errors in found.items()}
-    return {**out, "standard error": standard_error(found["default"])}
+    yield {"task": task, "methods": ["heavy-hitters"], **figures(missed)}
 
 
 def main() -> None:

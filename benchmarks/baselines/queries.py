@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from benchmarks.baselines.standing import figures, named
 
 import dpublish as dp
 
@@ -83,22 +84,6 @@ def publish(frame: pl.DataFrame, method: Any, seed: int) -> Any:
         return owner.publish(method, epsilon=1, seed=seed)
 
 
-def standard_error(errors: list[float]) -> float:
-    """The standard error of the mean over runs."""
-    return float(np.std(errors)) / math.sqrt(len(errors))
-
-
-NAMED = ("by = 'joined' is nearer", "workload counts", "Where only shares of single columns")
-"""What plans say that name something nearer for a question, without a warning."""
-
-
-def warned(release: Any) -> bool:
-    """Whether the plan of a release warned, or named what is nearer for such questions."""
-    plan = release.manifest["plan"]
-    said = " ".join(plan["sentences"])
-    return bool(plan["warnings"]) or any(words in said for words in NAMED)
-
-
 def cell_error(frame: pl.DataFrame, release: Any, names: tuple[str, ...]) -> float:
     """Of all cells of declared levels of all pairs of columns."""
     errors = []
@@ -124,28 +109,30 @@ def lists(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
         if len(names) == 2:
             ways["net"] = dp.Net(columns=names)
         pairs = len(list(itertools.combinations(names, 2)))
-        found: dict[str, float] = {}
-        told: dict[str, bool] = {}
+        found: dict[str, list[float]] = {}
+        told: dict[str, list[str]] = {}
         for what, method in ways.items():
             number = runs * (4 if pairs == 1 else 1) if what == "default" else min(runs, 3)
             releases = [publish(frame, method, seed) for seed in range(number)]
-            errors = [cell_error(frame, release, names) for release in releases]
-            told[what] = warned(releases[0])
-            found[what] = round(float(np.mean(errors)), 2)
-            if what == "default":
-                error = standard_error(errors)
+            found[what] = [cell_error(frame, release, names) for release in releases]
+            told[what] = named(releases[0], {"workload": "take workload"})
         # one row is exchanged in each of the marginals: a scale of two times their number
         p = math.exp(-1 / (2 * pairs))
-        found["Laplace on the marginals"] = round(2 * p / (1 - p * p), 2)
+        plain = {"Laplace on the marginals": round(2 * p / (1 - p * p), 2)}
         task = f"pairs of {len(names)} columns: rows a cell is off, "
-        yield {"task": f"{task}workload", "methods": ["workload"], "standard error": error, **found}
+        yield computed(f"{task}workload", "workload", found, plain)
         for what in ("multiplicative weights", "net"):
             if what in found:
                 name = what.replace(" ", "-")
                 own = {"default": found[what], "workload": found["default"]}
-                own["Laplace on the marginals"] = found["Laplace on the marginals"]
-                own["warned"] = told[what]
-                yield {"task": f"{task}{name} by name", "methods": [name], **own}
+                row = computed(f"{task}{name} by name", name, own, plain)
+                yield {**row, "named": told[what]}
+
+
+def computed(task: str, method: str, found: dict[str, list[float]], plain: dict[str, float]) -> Row:
+    """A row of measured figures beside computed ones."""
+    row = {"task": task, "methods": [method], **figures(found), **plain}
+    return {**row, "runs": {**row["runs"], **dict.fromkeys(plain, 0)}}
 
 
 def halfspaces(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
@@ -179,9 +166,8 @@ def halfspaces(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
         yield {
             "task": f"halfspaces over {len(names)} columns: rows a count is off",
             "methods": ["halfspaces"],
-            "standard error": standard_error(found["default"]),
-            "warned": warned(tree),
-            **{what: round(float(np.mean(errors)), 1) for what, errors in found.items()},
+            "named": named(tree, {"joined histograms": "by = 'joined' is"}),
+            **figures(found),
         }
 
 

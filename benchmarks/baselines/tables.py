@@ -18,20 +18,13 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from benchmarks.baselines.queries import (
-    WORDS,
-    Row,
-    cell_error,
-    command,
-    publish,
-    standard_error,
-    table,
-    warned,
-)
+from benchmarks.baselines.queries import WORDS, Row, cell_error, command, computed, publish, table
+from benchmarks.baselines.standing import figures, named
 from benchmarks.defaults.areas import area, classifier, one_hot, projected
 from benchmarks.defaults.tables import generate
 
 import dpublish as dp
+from dpublish.privacy.cost import Cost
 
 COVERS = (
     "histogram", "joined-histograms", "generalized-table", "interval-tree", "importance-weights",
@@ -64,38 +57,46 @@ def counts(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
         )
         for q in asked
     ]
-    for name, method in (
-        ("histogram", dp.Histogram(columns=WORDS)),
-        ("generalized-table", dp.GeneralizedTable(columns=WORDS)),
-    ):
-        errors: dict[str, list[float]] = {}
-        for seed in range(min(runs, 10)):
+    plain = f"Laplace on all {cells} cells"
+    found: dict[str, list[float]] = {}
+    told: dict[str, list[str]] = {}
+    for seed in range(min(runs, 10)):
+        for name, method in (
+            ("histogram", dp.Histogram(columns=WORDS)),
+            ("generalized-table", dp.GeneralizedTable(columns=WORDS)),
+        ):
             release = publish(frame, method, seed)
-            told = warned(release)
+            told[name] = named(release, {"histogram": "nearer from a histogram"})
             said = np.array([release.estimate(text).value for text in texts])
-            errors.setdefault("default", []).append(float(np.abs(said - truth).mean()))
-            draw = np.random.default_rng(seed)
-            off = [abs(draw.laplace(scale=2, size=held).sum()) for held in share]
-            errors.setdefault(f"Laplace on all {cells} cells", []).append(float(np.mean(off)))
+            found.setdefault(name, []).append(float(np.abs(said - truth).mean()))
+        draw = np.random.default_rng(seed)
+        off = [abs(draw.laplace(scale=2, size=held).sum()) for held in share]
+        found.setdefault(plain, []).append(float(np.mean(off)))
+    for name in ("histogram", "generalized-table"):
+        own = {"default": found[name], plain: found[plain]}
+        if name != "histogram":
+            own["histogram"] = found["histogram"]
         task = f"{name}: rows a conjunction is off"
-        yield {"task": task, "methods": [name], "warned": told, **means(errors)}
+        yield {"task": task, "methods": [name], "named": told[name], **figures(own)}
 
 
 def pairs(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
     count = len(frame.columns)
     number = count * (count - 1) // 2
     releases = [publish(frame, dp.JoinedHistograms(), seed) for seed in range(min(runs, 10))]
-    errors = [cell_error(frame, release, WORDS) for release in releases]
-    task = f"joined-histograms of {count} columns: rows a cell of a pair is off"
-    other = {f"Laplace on all {number} pairs": 2.0 * number}
-    yield {
-        "task": task,
-        "methods": ["joined-histograms"],
-        "default": round(float(np.mean(errors)), 1),
-        "standard error": standard_error(errors),
-        "warned": warned(releases[0]),
-        **other,
+    asked = dp.Workload(columns=WORDS)
+    listed = f"workload of these {len(WORDS) * (len(WORDS) - 1) // 2}"
+    found = {
+        "default": [cell_error(frame, release, WORDS) for release in releases],
+        listed: [
+            cell_error(frame, publish(frame, asked, seed), WORDS) for seed in range(len(releases))
+        ],
     }
+    task = f"joined-histograms of {count} columns: rows a cell of pairs of {len(WORDS)} is off"
+    row = computed(
+        task, "joined-histograms", found, {f"Laplace on all {number} pairs": 2.0 * number}
+    )
+    yield {**row, "named": named(releases[0], {listed: "asked for, take workload"})}
 
 
 def ranges(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
@@ -113,7 +114,7 @@ def ranges(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
             off = abs(float(noise[low : high + 1].sum()))
             errors.setdefault("Laplace on every age", []).append(off)
     task = "interval-tree: rows a range of ages is off"
-    yield {"task": task, "methods": ["interval-tree"], **means(errors, min(runs, 10))}
+    yield {"task": task, "methods": ["interval-tree"], **figures(errors, min(runs, 10))}
 
 
 def weights(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
@@ -131,18 +132,23 @@ def weights(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
         place = Path(folder) / "public.csv"
         public.write_csv(place)
         for seed in range(min(runs, 10)):
-            method = dp.ImportanceWeights(public=str(place), columns=list(WORDS))
-            release = publish(frame, method, seed)
+            ways = {
+                what: dp.ImportanceWeights(public=str(place), columns=list(WORDS), **own)
+                for what, own in (("default", {}), ("choose_pairs = 0", {"choose_pairs": 0}))
+            }
+            releases = {what: publish(frame, method, seed) for what, method in ways.items()}
             for name, value, share in wanted:
-                said = release.share(f"{name} = '{value}'").value
-                errors.setdefault("default", []).append(100 * abs(said - share))
+                for what, release in releases.items():
+                    said = release.share(f"{name} = '{value}'").value
+                    errors.setdefault(what, []).append(100 * abs(said - share))
                 plain = float((public[name] == value).mean())  # type: ignore[arg-type]
                 errors.setdefault("the public rows", []).append(100 * abs(plain - share))
                 off = abs(draw.laplace(scale=2 * len(WORDS))) / frame.height
                 errors.setdefault("Laplace on the columns", []).append(100 * off)
     task = "importance-weights: points a share of one column is off"
-    figures = means(errors, min(runs, 10))
-    yield {"task": task, "methods": ["importance-weights"], "warned": warned(release), **figures}
+    told = named(releases["default"], {"choose_pairs = 0": "choose_pairs = 0 brings them"})
+    row = {"task": task, "methods": ["importance-weights"], "named": told}
+    yield {**row, **figures(errors, min(runs, 10))}
 
 
 def prediction(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
@@ -169,12 +175,16 @@ def prediction(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
         tests = np.hstack([one_hot(c, c.values[test]) for c in made.columns])
         score = area(made.labels[test], model.decision_function(tests))
         ways.setdefault("noisy cells of all columns", []).append(1 - score)
-    found = means(ways)
-    other = {"noisy cells of all columns": found.pop("noisy cells of all columns")}
-    for name, value in found.items():
-        rest = {what: one for what, one in found.items() if what != name}
+    schema = made.schema(len(made.split(0)[0]))
+    for name, method in (
+        ("projected-histogram", dp.ProjectedHistogram()),
+        ("private-classifier", dp.PrivateClassifier()),
+    ):
+        plan = method.plan(schema, Cost.pure(1))
+        own = {("default" if what == name else what): some for what, some in ways.items()}
         task = f"{name}: one less the AUC, {len(levels)} columns"
-        yield {"task": task, "methods": [name], "default": value, **rest, **other, "a guess": 0.5}
+        row = computed(task, name, own, {"a guess": 0.5})
+        yield {**row, "named": named(plan, {"private-classifier": "private-classifier is"})}
 
 
 def discovery(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
@@ -207,17 +217,7 @@ def discovery(frame: pl.DataFrame, runs: int) -> Iterator[Row]:
         noisy = {word for word, count in counted.items() if count + draw.laplace() > mark}
         missed.setdefault("Laplace and a threshold", []).append(len(common - noisy))
     task = f"discovery: of {len(common)} common levels not found"
-    yield {"task": task, "methods": ["discovery"], **means(missed)}
-
-
-def means(found: dict[str, list[float]], runs: int | None = None) -> dict[str, float]:
-    """Means over all runs, and the standard error of the default's. Runs of several figures each
-    stand one after the other."""
-    out = {what: round(float(np.mean(errors)), 3) for what, errors in found.items()}
-    if "default" in found:
-        each = np.array(found["default"]).reshape(runs or len(found["default"]), -1).mean(axis=1)
-        out["standard error"] = standard_error(each.tolist())
-    return out
+    yield {"task": task, "methods": ["discovery"], **figures(missed)}
 
 
 def main() -> None:

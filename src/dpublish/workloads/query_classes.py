@@ -220,6 +220,14 @@ class HalfspaceQueries(QueryClass):
         return f"halfspaces:{self.count}"
 
 
+def refused(text: str, error: QueryError) -> PlanError:
+    """What is wrong with a condition of a list."""
+    said = f"Predicate '{text[:80]}': {error}"
+    if "computes something" in said and set("+*") & set(text):
+        said += " Conditions on sums of columns are answered by the method halfspaces."
+    return PlanError(said)
+
+
 @dataclass(frozen=True)
 class Predicates(QueryClass):
     """Counting queries in the language of `estimate`. A bin that a predicate cuts counts in
@@ -256,7 +264,7 @@ class Predicates(QueryClass):
             try:
                 selection = select(parse_predicate(text, domain), domain)
             except QueryError as error:
-                raise PlanError(f"Predicate '{text[:80]}': {error}") from None
+                raise refused(text, error) from None
             share = selection.cover(lambda axis: codes[axis], domain.size).share
             yield np.rint(share * self.unit)
 
@@ -371,7 +379,10 @@ def query_class(given: QueryClass | str) -> QueryClass:
         try:
             number = int(rest) if rest else {"marginals": 2, "parities": 2, "halfspaces": 50}[kind]
         except ValueError:
-            raise PlanError(f"{kind}: '{rest[:40]}' is not a whole number.") from None
+            why = f"{kind}: '{rest[:40]}' is not a whole number."
+            if ";" in rest:
+                why += " A list is of one class; predicates:... takes conditions of any kind."
+            raise PlanError(why) from None
         if number < 1:
             raise PlanError(f"{kind}: {number} must be at least 1.")
         if kind == "halfspaces":

@@ -443,6 +443,9 @@ def test_a_graph_of_many_vertices_needs_no_delta() -> None:
     both = mechanism.plan(SCHEMA, Cost.approximate(20, "1e-6"))
     assert both.settings.rule == "either"
     assert both.settings.choice_epsilon == 3 * both.settings.stage_epsilon == 9
+    assert any("leave delta out" in line for line in both.warnings)
+    large = MinCut(vertices=3000).plan(SCHEMA, Cost.approximate(20, "1e-6"))
+    assert not any("leave delta out" in line for line in large.warnings)
     side = np.asarray(mechanism.run(SeededNoise(2), star, both).tables["sides"]["side"])
     assert np.flatnonzero(side).tolist() == [29]
 

@@ -25,7 +25,7 @@ from dpublish.methods.joined_histograms.structure import table_parts
 from dpublish.methods.joined_histograms.workload import (
     Workload,
     declared_triples,
-    pairs_at_once,
+    lists_of_pairs,
     read_workload,
 )
 from dpublish.models.junction_tree.known_sums import known_sums
@@ -274,7 +274,7 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
             + "; levels are grouped so that a cell holds about "
             f"{float(settings.cell_deviations):g} times as many rows."
         )
-    sentences += pairs_at_once(len(names), budget)
+    sentences += lists_of_pairs(domain.shape, schema.size_or_nominal, budget)
     if domain.rules:
         sentences.append("What a declared rule makes impossible has no people.")
     if totals:

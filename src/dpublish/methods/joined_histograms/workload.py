@@ -24,25 +24,37 @@ if TYPE_CHECKING:
 
 Workload = tuple[tuple[tuple[str, ...], Fraction], ...]
 """Names of columns, and the weight of their marginal."""
-MAX_PAIRS = 66
-"""Up to so many pairs of columns the plan says what counting all of them brings."""
+ALL_PAIRS = 0.1
+"""Of the rows of an average cell of a pair: below that noise in all pairs is less than what a model
+of some pairs misses (benchmarks/defaults/list_warnings.py)."""
 MAX_TRIPLES = 64
 """Triples of columns that rounds look at."""
 USUAL_WEIGHT = 4
 """Of what a workload names without a weight."""
 
 
-def pairs_at_once(columns: int, budget: BudgetSplit) -> list[str]:
-    """What measuring all pairs directly would bring, for few columns."""
-    pairs = columns * (columns - 1) // 2
-    if not 1 < pairs <= MAX_PAIRS:
+def lists_of_pairs(shape: Sequence[int], rows: int | None, budget: BudgetSplit) -> list[str]:
+    """What measuring pairs directly would bring: of a few, and of all where that is nearer, by
+    `python -m benchmarks.defaults.list_warnings`."""
+    sizes = [one * other for one, other in itertools.combinations(shape, 2)]
+    if not sizes:
         return []
-    typical = 0.5**0.5 if budget.law == "laplace" else 0.8  # mean size by deviation
-    error = typical * budget.deviation(Fraction(1, pairs))
-    return [
-        f"If the cells of pairs are all that is asked for: workload counts all {pairs} pairs with "
-        f"an error of about {error:,.3g} rows a cell, or less."
+    laplace = budget.law == "laplace"
+    typical = 0.5**0.5 if laplace else 0.8  # mean size by deviation
+    each = typical * budget.deviation(Fraction(1))
+    said = [
+        f"If cells of a few pairs of columns are all that is asked for, take workload: m pairs "
+        f"are off by about {each:,.3g} {'m' if laplace else 'sqrt(m)'} rows a cell, or less, on "
+        "average."
     ]
+    every = typical * budget.deviation(Fraction(1, len(sizes)))
+    held = (rows or 0) * len(sizes) / sum(sizes)
+    if every < ALL_PAIRS * held:
+        said.append(
+            f"So few columns have few pairs for so many rows: workload counts all {len(sizes)} "
+            f"with an error of about {every:,.3g} rows a cell."
+        )
+    return said
 
 
 def pair_weights(settings: JoinedSettings) -> tuple[dict[Edge, int], int]:

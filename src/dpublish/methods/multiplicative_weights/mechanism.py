@@ -191,7 +191,7 @@ class MultiplicativeWeights(Mechanism):
                 "bins": self.bins,
             },
             settings=settings,
-            forecast={"error_bound": error},
+            forecast={"error_bound": error, "direct_scale": moved / epsilon},
             sentences=(
                 f"{request.queries.describe(request.domain)} over {universe:,} cells, learned in "
                 f"{rounds} rounds.",
@@ -218,10 +218,10 @@ class MultiplicativeWeights(Mechanism):
             warnings=(
                 (
                     f"Noise of its own for every query has a scale of {moved / epsilon:,.4g} rows, "
-                    "less than half of that of an answer here: take workload, which measures such "
-                    "a list directly.",
+                    f"no more than the {float(settings.answer_scale):,.4g} of an answer here: take "
+                    "workload, which measures such a list directly.",
                 )
-                if moved / epsilon < float(settings.answer_scale) / 2
+                if moved / epsilon <= float(settings.answer_scale)
                 else ()
             ),
         )

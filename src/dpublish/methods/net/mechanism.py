@@ -185,6 +185,7 @@ class Net(Mechanism):
                 "choice_error": lost,
                 "error_bound": bound,
                 "needed_rows": needed,
+                "direct_scale": moved / epsilon,
             },
             sentences=(
                 f"{request.queries.describe(request.domain)} over {universe:,} cells, answered by "
@@ -207,10 +208,10 @@ class Net(Mechanism):
             warnings=(
                 (
                     f"Noise of its own for every query has a scale of {moved / epsilon:,.4g} rows, "
-                    f"far less than {bound:,.0f}: take workload, which measures such a list "
+                    f"less than half of {bound:,.0f}: take workload, which measures such a list "
                     "directly.",
                 )
-                if moved / epsilon < bound / 32
+                if moved / epsilon < bound / 2
                 else ()
             ),
         )

@@ -132,8 +132,9 @@ def comparison(
     if said:
         lines.append(
             f"Expected error of a query (root mean square, in rows): {'; '.join(said)}. Measuring "
-            "directly has this error on any rows; the others were tried on two made-up tables, and "
-            "the larger error counts."
+            "directly has this error on any rows, and less where counts are small, since answers "
+            "below 0 are raised to 0; the others were tried on two made-up tables, and the larger "
+            "error counts."
         )
     if reasons:
         each = "; ".join(f"{name} ({why[:90]})" for name, why in reasons.items())

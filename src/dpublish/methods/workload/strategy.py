@@ -37,6 +37,7 @@ from dpublish.workloads.query_classes import (
     Parities,
     Predicates,
     QueryClass,
+    refused,
 )
 
 Floats = NDArray[np.float64]
@@ -84,7 +85,7 @@ def asked_columns(queries: QueryClass, domain: Domain) -> tuple[int, ...]:
             try:
                 found |= columns_of(parse_predicate(text, domain))
             except QueryError as error:
-                raise PlanError(f"Predicate '{text[:80]}': {error}") from None
+                raise refused(text, error) from None
         return tuple(sorted(found)) or (0,)
     if isinstance(queries, Intervals):
         return tuple(queries.axes(domain)) or (0,)

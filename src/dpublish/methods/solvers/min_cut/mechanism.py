@@ -219,6 +219,12 @@ class MinCut(Mechanism):
             warnings.append(
                 "How long this takes depends on the graph: do not let outsiders measure it."
             )
+        if rule == "either" and additive >= (count - 1) / 2:
+            warnings.append(
+                f"Half of the cost looks for a cut near the smallest, and promises one only to "
+                f"within {additive:,.0f} edges; there are {count:,} vertices. Parting one vertex "
+                "with all of epsilon is likely to cut fewer edges: leave delta out."
+            )
         if surety is not None:
             worst = Contraction(count, 1 + beyond / (target - spread))
             if worst.leaves(surety) > MANY_LEAVES or count > LARGE_MATRIX:
