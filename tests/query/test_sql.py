@@ -255,3 +255,8 @@ def test_the_parser_says_nothing_of_its_own(
         release.sql(query)
     assert caplog.records == []
     assert capfd.readouterr() == ("", "")
+
+
+def test_medians_are_called_as_the_query_spells_them(release: HistogramRelease) -> None:
+    found = release.sql("select median(age), quantile(age, 0.9) from release", level=None)
+    assert found.columns == ["median(age)", "quantile(age, 0.9)"]

@@ -156,7 +156,7 @@ def _as_written(item: Tree) -> Tree:
     def plainly(node: Tree) -> Tree:
         # the dialect has a longer word for it
         median = isinstance(node, exp.Median)
-        return exp.func("median", node.this, dialect="") if median else node
+        return exp.Anonymous(this="median", expressions=[node.this]) if median else node
 
     return exp.alias_(item, output_name(item.transform(plainly)), quoted=True)
 

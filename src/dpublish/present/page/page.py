@@ -132,7 +132,7 @@ def opening(release: Release) -> list[str]:
     about = f" ({float(rows):,.0f} rows)" if isinstance(rows, int | float) else ""
     if about and math.isfinite(release.most_rows) and round(float(rows or 0)) < release.most_rows:
         # the schema leaves some rows out, so the public number is not that of the rows counted
-        about = f" ({float(rows or 0):,.0f} rows counted, of {release.most_rows:,.0f})"
+        about = f" (about {float(rows or 0):,.0f} rows counted, of {release.most_rows:,.0f})"
     return [
         f"These are numbers about '{manifest['dataset']}'{about}, published once with noise that "
         "protects the people in it; anyone may use them for ever.",
