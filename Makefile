@@ -1,10 +1,10 @@
 # make demo     set up, then publish, query, plot and verify a small release
 # make demo-serve  set up, then start the office with invented patients and print its address
-# make test     set up, then lint, types and all tests (under 10 minutes on 2 cores)
+# make test     set up, then lint, types and all tests (allow half an hour on 2 cores)
 # make test-lowest  all tests with the lowest versions that pyproject.toml allows
 # make test-newest  all tests on the newest Python that all dependencies have wheels for
 # make nightly  all tests and the long audits, fuzzing and fault runs, with the time of each part
-# make bench    the benchmarks (figures in build/bench)
+# make bench    the benchmarks (figures in build/bench); goes on where it was interrupted
 # make docs-site  the documentation as a site that needs no network (build/site)
 # make proofs   refresh the code hashes in proof files, after you have read the proofs again
 
@@ -62,7 +62,7 @@ nightly: $(STAMP) system
 
 bench: $(STAMP)
 	@mkdir -p $(BENCH)
-	$(BIN)/python benchmarks/run.py --out $(BENCH)
+	$(BIN)/python benchmarks/run.py --out $(BENCH) --resume
 
 proofs: $(STAMP)
 	$(BIN)/python tools/proofs.py --write

@@ -16,7 +16,7 @@ class WithDocs(build_py):
         super().run()
         if self.editable_mode:  # the pages are beside the source
             return
-        home = Path(self.build_lib, "dpublish", "handbook")
+        home = Path(self.build_lib, "dpublish", "docs")
         shutil.rmtree(home, ignore_errors=True)
         shutil.copytree(ROOT / "docs", home)
         shutil.copytree(ROOT / "examples", home / "examples")

@@ -41,7 +41,7 @@ def remembered(revision: str, only: list[str]) -> Path:
     source = source_of(revision)
     asked = b"".join(
         Path(__file__).with_name(name).read_bytes()
-        for name in ("release_cases.py", "release_texts.py")
+        for name in ("release_cases.py", "solver_cases.py", "release_texts.py")
     )
     known = source.with_name(
         f"{source.name}.{hashlib.sha256(asked + repr(only).encode()).hexdigest()[:12]}"

@@ -20,7 +20,7 @@ from dpublish.server.accounts import Actor, Role, read_roles
 from dpublish.server.app import Office, create_app
 from dpublish.server.config import Config
 from dpublish.server.listen import serve_app
-from dpublish.server.tables import BUDGETS
+from dpublish.server.store import BUDGETS
 
 PEOPLE = {
     "ada": ("Ada, curator", [Role.curator]),

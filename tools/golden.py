@@ -19,8 +19,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from release_cases import Case, cases, sessions, solvers, write_tables
+from release_cases import Case, cases, sessions, write_tables
 from release_texts import document, open_session, publish, solve_case
+from solver_cases import solvers
 
 RELEASES = {
     "histogram": "histogram add-remove-one",

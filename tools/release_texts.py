@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from release_cases import SURVEY, Case, Session, Solver, cases, sessions, solvers, write_tables
+from release_cases import SURVEY, Case, Session, cases, sessions, write_tables
+from solver_cases import Solver, solvers
 
 SEED = 7
 VOLATILE = ("receipt", "created", "versions", "code", "session", "private_digest")

@@ -15,8 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from release_cases import SUBSETS, Case, Session, Solver, baskets, bits, people, write_tables
+from release_cases import Case, Session, baskets, bits, people, write_tables
 from release_texts import open_session, publish, solve_case
+from solver_cases import SUBSETS, Solver
 
 ROWS = 20_000
 EDGES = [(a, b) for a, b in itertools.combinations(range(60), 2) if (a * 7 + b * 13) % 5 == 0]

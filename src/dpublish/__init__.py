@@ -19,25 +19,25 @@ from dpublish.catalogue import methods
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from dpublish import audit as audit
-    from dpublish import local as local
-    from dpublish import optimize as optimize
+    from dpublish import audit as audit, local as local, optimize as optimize
     from dpublish.client import connect as connect
     from dpublish.curator.draft import draft_schema as draft_schema
     from dpublish.curator.gate import Curator as Curator
     from dpublish.curator.sessions.session import OnlineSession as OnlineSession
     from dpublish.declare.domain import Domain as Domain
     from dpublish.declare.schema import Schema as Schema
-    from dpublish.errors import BudgetError as BudgetError
-    from dpublish.errors import BudgetExceeded as BudgetExceeded
-    from dpublish.errors import BundleError as BundleError
-    from dpublish.errors import InputError as InputError
-    from dpublish.errors import LedgerUnavailable as LedgerUnavailable
-    from dpublish.errors import PlanError as PlanError
-    from dpublish.errors import PrivateSideError as PrivateSideError
-    from dpublish.errors import PublishError as PublishError
-    from dpublish.errors import QueryError as QueryError
-    from dpublish.errors import SchemaError as SchemaError
+    from dpublish.errors import (
+        BudgetError as BudgetError,
+        BudgetExceeded as BudgetExceeded,
+        BundleError as BundleError,
+        InputError as InputError,
+        LedgerUnavailable as LedgerUnavailable,
+        PlanError as PlanError,
+        PrivateSideError as PrivateSideError,
+        PublishError as PublishError,
+        QueryError as QueryError,
+        SchemaError as SchemaError,
+    )
     from dpublish.estimate import Estimate as Estimate
     from dpublish.ledger import open_ledger as open_ledger
     from dpublish.methods.base import Mechanism as Mechanism
@@ -64,28 +64,30 @@ if TYPE_CHECKING:
     )
     from dpublish.methods.set_partition.mechanism import SetPartition as SetPartition
     from dpublish.methods.workload.mechanism import Workload as Workload
-    from dpublish.privacy.cost import Budget as Budget
-    from dpublish.privacy.cost import Cost as Cost
+    from dpublish.privacy.cost import Budget as Budget, Cost as Cost
     from dpublish.privacy.plan import Plan as Plan
-    from dpublish.releases.base import Release as Release
-    from dpublish.releases.base import open_release as open_release
+    from dpublish.releases.base import Release as Release, open_release as open_release
     from dpublish.releases.bundle.bundle import verify_bundle as verify_bundle
     from dpublish.releases.bundle.signing_key import SigningKey as SigningKey
     from dpublish.sources.sources import SqlSource as SqlSource
     from dpublish.workloads import theory as theory
-    from dpublish.workloads.query_classes import HalfspaceQueries as HalfspaceQueries
-    from dpublish.workloads.query_classes import Intervals as Intervals
-    from dpublish.workloads.query_classes import LinearQueries as LinearQueries
-    from dpublish.workloads.query_classes import Marginals as Marginals
-    from dpublish.workloads.query_classes import Parities as Parities
-    from dpublish.workloads.query_classes import Predicates as Predicates
-    from dpublish.workloads.query_classes import RandomSubsets as RandomSubsets
+    from dpublish.workloads.query_classes import (
+        HalfspaceQueries as HalfspaceQueries,
+        Intervals as Intervals,
+        LinearQueries as LinearQueries,
+        Marginals as Marginals,
+        MixedQueries as MixedQueries,
+        Parities as Parities,
+        Predicates as Predicates,
+        RandomSubsets as RandomSubsets,
+    )
 
 _QUERIES = (
     "HalfspaceQueries",
     "Intervals",
     "LinearQueries",
     "Marginals",
+    "MixedQueries",
     "Parities",
     "Predicates",
     "RandomSubsets",

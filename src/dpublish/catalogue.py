@@ -35,13 +35,10 @@ class Method(NamedTuple):
         return self.mechanism.partition(":")[2]
 
 
-def _release(
-    name: str, class_name: str, kind: str, trials: str, folder: str | None = None
-) -> Method:
-    home = f"dpublish.methods.{folder or name.replace('-', '_')}.mechanism:{class_name}"
-    return Method(
-        name, "release", home, kind, f"dpublish.audit.trials.{trials}:{name.replace('-', '_')}"
-    )
+def _release(name: str, class_name: str, kind: str, trials: str) -> Method:
+    short = name.replace("-", "_")
+    home = f"dpublish.methods.{short}.mechanism:{class_name}"
+    return Method(name, "release", home, kind, f"dpublish.audit.trials.{trials}:{short}")
 
 
 def _online(name: str, class_name: str, folder: str) -> Method:
@@ -74,9 +71,9 @@ CATALOGUE: tuple[Method, ...] = (
     _release("generalized-table", "GeneralizedTable", "generalized-table", "tables"),
     _release("importance-weights", "ImportanceWeights", "weighted-rows", "tables"),
     _release("private-classifier", "PrivateClassifier", "linear-model", "tables"),
-    _release("frequent-itemsets", "FrequentItemsets", "itemsets", "sets"),
-    _release("set-partition", "SetPartition", "itemsets", "sets"),
-    _release("basic-itemsets", "BasicItemsets", "itemsets", "sets"),
+    _release("frequent-itemsets", "FrequentItemsets", "itemsets", "queries"),
+    _release("set-partition", "SetPartition", "itemsets", "queries"),
+    _release("basic-itemsets", "BasicItemsets", "itemsets", "queries"),
     _release("discovery", "Discovery", "discovery", "tables"),
     _release("interval-tree", "IntervalTree", "interval-tree", "queries"),
     _release("halfspaces", "Halfspaces", "halfspaces", "queries"),
@@ -92,11 +89,11 @@ CATALOGUE: tuple[Method, ...] = (
     _solve("vertex-cover", "VertexCover"),
     _solve("set-cover", "SetCover"),
     _solve("public-projects", "PublicProjects"),
-    _local("binary", "response:BinaryResponse"),
-    _local("kary", "response:KaryResponse"),
+    _local("binary", "unary:BinaryResponse"),
+    _local("kary", "unary:KaryResponse"),
     _local("unary", "unary:UnaryEncoding"),
     _local("hashing", "hashing:LocalHashing"),
-    _local("hadamard", "hadamard:HadamardResponse"),
+    _local("hadamard", "hashing:HadamardResponse"),
     _local("mean", "mean:MeanResponse"),
     _local("conjunctions", "conjunctions:Conjunctions"),
     _local("heavy-hitters", "hitters:HeavyHitters"),

@@ -20,51 +20,87 @@ from __future__ import annotations
 
 import difflib
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 class PublishError(Exception):
-    """Root of the tree; `exit_code` is what the command line returns for it."""
+    """Root of the tree; `exit_code` is what the command line returns for it.
+
+    >>> PublishError.exit_code
+    1
+    """
 
     exit_code = 1
 
 
 class InputError(PublishError):
-    """Something the user wrote is wrong. Nothing was spent."""
+    """Something the user wrote is wrong. Nothing was spent.
+
+    >>> InputError.exit_code
+    2
+    """
 
     exit_code = 2
 
 
 class SchemaError(InputError):
-    """The schema is wrong or incomplete."""
+    """The schema is wrong or incomplete.
+
+    >>> issubclass(SchemaError, InputError)
+    True
+    """
 
 
 class PlanError(InputError):
-    """The release as asked for cannot be made."""
+    """The release as asked for cannot be made.
+
+    >>> issubclass(PlanError, InputError)
+    True
+    """
 
 
 class QueryError(InputError):
-    """A predicate or SQL text does not parse or names something that is not in the release."""
+    """A predicate or SQL text does not parse or names something that is not in the release.
+
+    >>> issubclass(QueryError, InputError)
+    True
+    """
 
 
 class BudgetError(PublishError):
-    """The ledger said no, or could not be asked."""
+    """The ledger said no, or could not be asked.
+
+    >>> BudgetError.exit_code
+    3
+    """
 
     exit_code = 3
 
 
 class BudgetExceeded(BudgetError):
-    """The debit would exceed the cap. Nothing was spent."""
+    """The debit would exceed the cap. Nothing was spent.
+
+    >>> issubclass(BudgetExceeded, BudgetError)
+    True
+    """
 
 
 class LedgerUnavailable(BudgetError):
-    """The ledger cannot be read, trusted or written: refuse, never answer."""
+    """The ledger cannot be read, trusted or written: refuse, never answer.
+
+    >>> LedgerUnavailable.exit_code
+    4
+    """
 
     exit_code = 4
 
 
 class BundleError(PublishError):
-    """A release file is corrupt, altered, hostile or from a newer format."""
+    """A release file is corrupt, altered, hostile or from a newer format.
+
+    >>> BundleError.exit_code
+    5
+    """
 
     exit_code = 5
 
@@ -74,6 +110,9 @@ class PrivateSideError(PublishError):
 
     The incident id lets a curator match the message with a report they make themselves; the
     original exception is never chained, because its text or traceback could quote a row.
+
+    >>> PrivateSideError.exit_code
+    6
     """
 
     exit_code = 6
@@ -98,6 +137,16 @@ def error_named(name: str, message: str) -> PublishError:
 
 def _tree(root: type[PublishError]) -> list[type[PublishError]]:
     return [root, *(one for below in root.__subclasses__() for one in _tree(below))]
+
+
+def refuse_unknown_keys(given: Iterable[str], known: Collection[str], where: str) -> None:
+    """Refuse a table that has a key of no meaning, with the nearest known one."""
+    for key in given:
+        if key not in known:
+            raise SchemaError(
+                f"{where}: unknown key '{key}'.{did_you_mean(key, known)} Keys: "
+                f"{', '.join(sorted(known))}."
+            )
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -24,7 +24,8 @@ class Estimate:
     word what the interval rests on, where a kind of release has several ways; under "assumed" it
     holds only if the assumption in the `note` does. `note` says it in a sentence. `warnings` should
     make a reader careful. `details` are figures of some kinds alone, which can also be read as
-    attributes.
+    attributes: a quantile of dates or times counts days or seconds, has its `calendar` kind there,
+    and what it stands for as `moment`, `low_moment` and `high_moment`.
 
     >>> print(Estimate(value=1234.4, standard_error=20.0, low=1195.0, high=1274.0, level=0.95))
     1,234 (95% interval 1,195 to 1,274)
@@ -63,6 +64,10 @@ class Estimate:
 
     def written(self) -> tuple[str, str, str]:
         """Value, low and high as people write them."""
+        if "calendar" in self.details:
+            ends = (self.details[name] for name in ("moment", "low_moment", "high_moment"))
+            value, low, high = (str(one) for one in ends)
+            return value, low, high
         if self.measure == "count":
             return f"{self.value:,.0f}", f"{self.low:,.0f}", f"{self.high:,.0f}"
         return plain(self.value), plain(self.low), plain(self.high)
@@ -83,9 +88,12 @@ class Estimate:
         return {name: words for name, words in said.items() if words}
 
     def _repr_html_(self) -> str:
+        value, low, high = (plain(one, 6) for one in (self.value, self.low, self.high))
+        if "calendar" in self.details:
+            value, low, high = self.written()
         rows = {
-            self.measure: plain(self.value, 6),
-            f"{100 * self.level:.4g}% interval": f"{plain(self.low, 6)} to {plain(self.high, 6)}",
+            self.measure: value,
+            f"{100 * self.level:.4g}% interval": f"{low} to {high}",
             "standard error": plain(self.standard_error),
             "note": "; ".join([self.note, *self.warnings]) if self.note else "",
         }

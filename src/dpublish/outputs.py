@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from glob import glob
 from pathlib import Path
 
-from dpublish.errors import InputError
+from dpublish.errors import InputError, QueryError
 
 
 def as_path(given: object) -> Path:
@@ -19,6 +21,39 @@ def as_path(given: object) -> Path:
             f"Give the path of a file or folder as text or as a Path, not {type(given).__name__}."
         )
     return Path(name)
+
+
+def require_free(out: str | Path | None, overwrite: bool, *given: str | Path | None) -> None:
+    """Refuse to write over a file that is there, unless that is asked for, or over one in use."""
+    if out is None:
+        return
+    if not overwrite and Path(out).exists():
+        # it may be a schema that a person has gone through, or a file of rows
+        raise InputError(
+            f"'{out}' exists already. Give another name, or ask for it with --overwrite."
+        )
+    keep_apart(out, *given)
+
+
+@contextlib.contextmanager
+def written_to(path: Path) -> Iterator[None]:
+    """Say in words why a result cannot be written to a path."""
+    try:
+        yield
+    except OSError as error:
+        raise QueryError(
+            f"'{path}' cannot be written: {error.strerror or type(error).__name__}."
+        ) from None
+
+
+def write_html(path: str | Path, made: Callable[[], str], refusal: str) -> Path:
+    """Write a page to a path whose name is that of one: its refusal has {stem} and {name}."""
+    path = as_path(path)
+    if path.suffix.lower() not in ("", ".html", ".htm"):
+        raise QueryError(refusal.format(stem=path.stem, name=path.name))
+    with written_to(path):
+        path.write_text(made(), encoding="utf-8")
+    return path
 
 
 def keep_apart(out: str | Path, *given: str | Path | None) -> None:

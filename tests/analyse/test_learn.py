@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from dpublish.analyse.learn import CellEncoder
+from dpublish.analyse.learn import CellEncoder, trained
 from dpublish.declare.domain import Axis
 from dpublish.errors import QueryError
 from releases.simulated import people, people_counts, people_release, release_of, varied_release
@@ -121,6 +121,15 @@ def test_a_release_without_target_asks_for_one() -> None:
         varied_release().fit(LogisticRegression())
 
 
+@pytest.mark.parametrize("estimator", [LogisticRegression(), DecisionTreeClassifier()])
+def test_one_answer_alone_is_nothing_to_learn(estimator: object) -> None:
+    """As of a rare label that drowned in noise: a tree would answer it without a word."""
+    encoder = CellEncoder(people().axes[:1])
+    with pytest.raises(QueryError, match="is 'no': too few rows of any other"):
+        trained(estimator, encoder, np.zeros((3, 1)), np.array(["no"] * 3))
+    trained(LinearRegression(), encoder, np.zeros((3, 1)), np.ones(3))
+
+
 def test_encoder_layout() -> None:
     encoder = CellEncoder(people().axes[:3])
     assert list(encoder.get_feature_names_out()) == [
@@ -158,7 +167,7 @@ def test_missing_extra_is_named() -> None:
 def test_out_of_bounds_numbers_are_clipped_at_prediction() -> None:
     """A column that clips has its extreme bins at prediction too, also when the domain has no code
     for other values."""
-    from dpublish.analyse.raw_rows import row_codes
+    from dpublish.analyse.predict import row_codes
     from dpublish.declare.domain import Axis
 
     axis = Axis("age", "integer", edges=(0, 10, 20, 30), outside="clip")

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
-from dpublish.analyse.predict import binary_auc, hand_till_auc
+from dpublish.analyse.predict import _area, _checked, hand_till_auc
 from dpublish.errors import InputError
+
+
+def binary_auc(
+    positive: ArrayLike, scores: ArrayLike, *, weights: ArrayLike | None = None
+) -> float:
+    """The area of one class against all others, by the code that `hand_till_auc` takes means of."""
+    marks = np.asarray(positive, dtype=np.bool_)
+    values, weight = _checked(scores, weights, marks.shape)
+    area = _area(marks, values, weight)
+    if area is None:
+        raise InputError("The area under the curve needs rows of both classes.")
+    return area
 
 
 def by_pairs(positive: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> float:

@@ -46,7 +46,7 @@ def counts() -> dict[str, int]:
         "basic-itemsets": 2,
         "multiplicative-weights": 3,
         "net": 3,
-        "workload": 6,
+        "workload": 8,
         "interval-tree": 10,
         "halfspaces": 3,
         "k-median": 3,

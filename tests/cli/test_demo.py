@@ -47,7 +47,7 @@ def test_an_interrupted_command_ends_the_demo(
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("dpublish.ledger.open_ledger", interrupt)
+    monkeypatch.setattr("dpublish.requests.ledger.open_ledger", interrupt)
     shown = dpublish("demo", "--out", "tour")
     assert shown.code == 130
     assert "Interrupted" in shown.err

@@ -28,6 +28,7 @@ from dpublish.ledger import state
 from dpublish.ledger.state import is_remembered, remember
 from dpublish.methods.base import Mechanism
 from dpublish.privacy.cost import Cost
+from dpublish.query.predicate import columns_of, parse_predicate
 from dpublish.requests.base import plain
 from dpublish.requests.plans import Compare, Plan, Plans, Rehearse
 from dpublish.sources.sources import open_source
@@ -96,6 +97,32 @@ def test_answers_stand_beside_the_truth_of_the_stand_in() -> None:
     assert not release.manifest["publishable"]
     assert release.manifest["dataset"] == "stand-in for visits"
     assert "none is about the private data" in json.dumps(plain(found.to_json()))
+
+
+def test_questions_of_ours_name_columns_that_are_words_of_sql() -> None:
+    schema = Schema.from_toml(
+        """
+        [dataset]
+        name = "stays"
+        neighbours = "replace-one"
+        size = 50
+        [columns.alter]
+        kind = "integer"
+        lower = 0
+        upper = 99
+        [columns.end]
+        kind = "date"
+        lower = 2020-01-01
+        upper = 2020-12-31
+        [columns.case]
+        kind = "categorical"
+        levels = ["a", "b"]
+        """
+    )
+    domain = schema.domain(list(schema.columns), rows=50)
+    asked = default_questions(schema)
+    assert asked[0] == '"alter" >= 49'
+    assert [columns_of(parse_predicate(one, domain)) for one in asked] == [{0}, {1}, {2}]
 
 
 def test_an_error_is_solved_for_epsilon() -> None:

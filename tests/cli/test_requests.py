@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +17,9 @@ from dpublish.requests.curator import NewKey, Release
 from dpublish.requests.ledger import LedgerStatus, OpenLedger
 from dpublish.requests.plans import Plan
 from dpublish.requests.solve import Solve
+from dpublish.server.worker import request_types
 
-MODULES = (
-    "analyst",
-    "curator",
-    "schemas",
-    "plans",
-    "solve",
-    "online",
-    "ledger",
-    "local",
-    "audit",
-    "docs",
-)
-REQUESTS: dict[str, type[Request]] = {
-    verb: request
-    for module in MODULES
-    for verb, request in import_module(f"dpublish.requests.{module}").REQUESTS.items()
-}
+REQUESTS = request_types()
 
 EXAMPLES: list[Request] = [
     Query(release=Path("a.dpr"), conditions=("age >= 40",), level=0.9),
@@ -65,7 +50,40 @@ def test_every_command_that_asks_something_is_a_request() -> None:
         inner = getattr(command, "commands", None)
         verbs |= {f"{name} {verb}" for verb in inner} if inner else {name}
     assert verbs - {"demo", "serve"} <= set(REQUESTS)
-    assert set(REQUESTS) - verbs == {"verify --ledger"}
+    assert set(REQUESTS) - verbs == {"verify --ledger", "proofs"}
+
+
+def test_every_option_fills_a_field_of_its_request_or_steers_what_is_shown() -> None:
+    from typer.main import get_command
+
+    from dpublish.cli.app import app
+
+    tree: Any = get_command(app)
+    groups = {name: getattr(one, "commands", None) for name, one in tree.commands.items()}
+    commands = {name: tree.commands[name] for name, inner in groups.items() if not inner}
+    commands |= {
+        f"{name} {verb}": one
+        for name, inner in groups.items()
+        for verb, one in (inner or {}).items()
+    }
+    beside = {
+        (verb, param.name)
+        for verb, command in commands.items()
+        for param in command.params
+        if verb in REQUESTS and param.name not in {one.name for one in fields(REQUESTS[verb])}
+    }
+    assert {pair for pair in beside if pair[1] != "json"} == {
+        ("query", "rows"),
+        ("sql", "rows"),
+        ("docs", "path"),
+        ("plan", "survey"),
+        # this command fills its request itself
+        ("plan", "question"),
+        ("plan", "setting"),
+        # with a ledger it is another request
+        ("verify", "ledger"),
+        ("verify", "name"),
+    }
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 from dpublish.cli import screen
+from dpublish.cli.analyst import _count
 from dpublish.requests.analyst import Table
 
 
@@ -78,3 +79,10 @@ def test_long_frames_say_that_they_go_on(capsys: pytest.CaptureFixture[str]) -> 
     assert "... and 2 more rows" in shown
     assert "2,000,000.0" in shown
     assert Table(frame=pl.DataFrame({"n": [1]})).to_json() == {"columns": ["n"], "rows": [[1]]}
+
+
+def test_what_rounding_leaves_of_nothing_is_nothing() -> None:
+    """A model's estimate of an empty range stood there as 3.614e-12 rows."""
+    numbers = (3.614e-12, 0.0, -1e-15, 0.25, 12.34, 1234.5, float("inf"))
+    shown = ["0", "0", "0", "0.25", "12.3", "1,234", "no bound"]
+    assert [_count(one) for one in numbers] == shown

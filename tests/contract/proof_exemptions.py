@@ -9,7 +9,10 @@ EXEMPT = {
     ),
     "words, names and forecasts for people, made from public facts; no draw depends on them": (
         "dpublish.privacy.cost.show",
-        "dpublish.methods.solvers.planning.",
+        "dpublish.methods.solvers.planning.cover_factor",
+        "dpublish.methods.solvers.planning.cut_excess",
+        "dpublish.methods.solvers.planning.missed",
+        "dpublish.methods.solvers.planning.nothing_ruled_out",
         "dpublish.methods.solvers.planning.digest_of",
         "dpublish.methods.solvers.planning.label_column",
         "dpublish.methods.solvers.planning.solution_plan",
@@ -26,12 +29,14 @@ EXEMPT = {
         "dpublish.methods.histogram.mechanism.noise_sentence",
         "dpublish.methods.histogram.mechanism.total_warnings",
         "dpublish.methods.histogram.mechanism.collapsed_warnings",
+        "dpublish.methods.histogram.mechanism.drowned_warnings",
         "dpublish.methods.histogram.mechanism.visible_count",
         "dpublish.methods.projected_histogram.forecast.expectations",
         "dpublish.methods.projected_histogram.forecast.expected_sentences",
         "dpublish.methods.projected_histogram.forecast.choice_sentences",
         "dpublish.methods.projected_histogram.forecast.level_warnings",
         "dpublish.methods.projected_histogram.column_count.words_of_gamma",
+        "dpublish.methods.projected_histogram.forecast.service_sentences",
         "dpublish.methods.projected_histogram.forecast.service_warnings",
         "dpublish.methods.projected_histogram.column_count._often",
         "dpublish.methods.joined_histograms.plan.quantile_noise",
@@ -43,12 +48,22 @@ EXEMPT = {
         "dpublish.methods.draws.laplace_deviation",
         "dpublish.methods.importance_weights.planning.error_table",
         "dpublish.methods.importance_weights.planning.forecast",
-        "dpublish.methods.importance_weights.wording.",
+        "dpublish.methods.importance_weights.plan.balanced_sentences",
+        "dpublish.methods.importance_weights.plan.moment_sentences",
     ),
     "chooses from public facts among things to measure whose cost is proved for each; the "
     "mechanism itself checks that the shares add up": (
+        "dpublish.methods.workload.lists.",
         "dpublish.methods.workload.plan.",
-        "dpublish.methods.workload.strategy.",
+        "dpublish.methods.workload.strategy.asked_columns",
+        "dpublish.methods.workload.strategy.parts_of",
+        "dpublish.methods.workload.strategy.width_of",
+    ),
+    "names a hierarchy, or points, from published boxes alone; how a hierarchy adds up, and how "
+    "many levels are paid for, is `Hierarchy`, which is covered": (
+        "dpublish.models.hierarchical_counts.best_for_ranges",
+        "dpublish.models.hierarchical_counts.best_for_weights",
+        "dpublish.models.hierarchical_counts.spread_points",
     ),
     "reads or refuses public settings, before anything is planned": (
         "dpublish.methods.field_types.",
@@ -79,7 +94,7 @@ EXEMPT = {
         "dpublish.local.conjunctions.ConjunctionEstimates",
         "dpublish.local.hitters.Hitter",
         "dpublish.local.hitters._extend",
-        "dpublish.local.hadamard.transform",
+        "dpublish.local.hashing.transform",
     ),
 }
 

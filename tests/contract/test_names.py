@@ -32,6 +32,7 @@ EXPECTED = {
         "LinearQueries",
         "local",
         "Marginals",
+        "MixedQueries",
         "Mechanism",
         "MedianMechanism",
         "MultiplicativeWeights",

@@ -108,6 +108,9 @@ def assert_said(found: pl.DataFrame, one: str, query: str) -> None:
             assert line[f"{one}_note"], (query, one, line)
         elif line[one] is not None:
             assert low <= line[one] <= high, (query, one, line)
+        note = line.get(f"{one}_note") or ""
+        for unnamed in ("bins of ;", "parts of  "):
+            assert unnamed not in note, (query, one, note)
 
 
 @pytest.mark.parametrize("name", [one for one in NAMES if hasattr(every_kind()[one], "mean")])

@@ -79,7 +79,7 @@ def test_estimates_lie_between_their_limits_and_standard_errors_fit_them(
         assert one.low <= one.value <= one.high, text
         assert one.low >= 0.0, text
         assert math.copysign(1.0, one.low) > 0, f"{text}: a negative zero"
-        assert one.high <= release.most_rows, text
+        assert one.high <= release.max_rows, text
         if one.standard_error == 0.0 or level > 0.9:  # at 50% limits may meet at a whole number
             assert (one.standard_error == 0.0) == (one.low == one.high), (text, one)
         if one.high > one.low and math.isfinite(one.high):

@@ -147,6 +147,22 @@ def test_what_is_declared_about_the_file_is_read_so(tmp_path: Path) -> None:
     assert any("'2023/01/10'" in problem for problem in dates.problems)
 
 
+def test_numbers_beyond_bounds_are_not_taken_for_misspelt_ones(tmp_path: Path) -> None:
+    source = '[source]\ndecimal = ","\ndelimiter = ";"\n'
+    table = [[a, b, "600,5", d, e] for a, b, _, d, e in rows()]
+    found = checked(tmp_path, text_of(table, mark=";"), schema=SCHEMA + source)
+    said = next(one for one in found.problems if "'weight'" in one)
+    assert said.endswith("Others, for example: '600,5'. 60 lie beyond its bounds, 0 to 300.")
+
+
+def test_letters_that_are_written_alike_are_no_problem(tmp_path: Path) -> None:
+    table = [[*row[:4], "Bern"] for row in rows()]
+    found = checked(tmp_path, text_of(table), schema=SCHEMA + '[source]\nencoding = "latin-1"\n')
+    assert found.problems == ()
+    found = checked(tmp_path, text_of(rows()), schema=SCHEMA + '[source]\nencoding = "latin-1"\n')
+    assert found.problems[0] == "The file is UTF-8, and would be read as LATIN-1."
+
+
 def test_columns_in_another_order_are_found_by_name(tmp_path: Path) -> None:
     header = ",".join(reversed(HEADER.split(",")))
     assert checked(tmp_path, text_of([row[::-1] for row in rows()], header=header)).problems == ()

@@ -320,5 +320,7 @@ def test_times_of_other_countries_are_declared_in_the_source() -> None:
     assert "iso" in written.timestamps, "the usual ones have to be listed too"
     assert written.times == ("%I:%M %p",)
     assert "offset" in drafted.remarks["zoned"]
+    days = draft(pl.DataFrame({"day": ["2024-01-05", "2024-02-28"] * 20}), name="d")
+    assert "offset" not in days.remarks.get("day", ""), "the day of a month is no offset"
     found = check_data(frame, drafted.schema)
     assert [column.part for column in found.columns] == [1.0, 1.0, 1.0]

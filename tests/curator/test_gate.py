@@ -37,6 +37,24 @@ def test_publish_pays_seals_and_returns_a_release(curator: dp.Curator, tmp_path:
     assert abs(release.estimate("ward = 'north'").value - 250) < 80  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "words"),
+    [
+        (dp.MedianMechanism(), "answer_online"),
+        (dp.OnlineMultiplicativeWeights(), "answer_online"),
+        (dp.Histogram, "by a method"),
+        ("histogram", "by a method"),
+        (None, "by a method"),
+    ],
+)
+def test_what_makes_no_release_is_refused_before_anything_is_spent(
+    curator: dp.Curator, mechanism: Any, words: str
+) -> None:
+    with pytest.raises(dp.PlanError, match=words):
+        curator.publish(mechanism, epsilon=1)
+    assert spent(curator) == 0
+
+
 def test_a_release_states_the_digest_of_the_schema_as_declared(
     curator: dp.Curator, frame: pl.DataFrame, tmp_path: Path
 ) -> None:

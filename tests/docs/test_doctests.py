@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import doctest
+import inspect
 from importlib import import_module
 
 import pytest
+
+import dpublish
 
 EXAMPLES = {
     "dpublish.declare.relation": {"Relation"},
@@ -27,7 +30,28 @@ def test_docstring_examples_run(name: str) -> None:
     module = import_module(name)
     found = [test for test in doctest.DocTestFinder().find(module) if test.examples]
     assert {test.name.removeprefix(f"{name}.") for test in found} >= EXAMPLES[name]
-    for test in found:
+    _run(found)
+
+
+EXPORTED = sorted(
+    name
+    for name in dpublish.__all__
+    if inspect.isclass(getattr(dpublish, name)) or inspect.isfunction(getattr(dpublish, name))
+)
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_every_exported_name_has_an_example_that_runs(name: str) -> None:
+    exported = getattr(dpublish, name)
+    own = vars(import_module(exported.__module__))
+    found = doctest.DocTestFinder().find(exported, name, globs=own)
+    examples = [test for test in found if test.examples]
+    assert examples, f"{name} has no example"
+    _run(examples)
+
+
+def _run(tests: list[doctest.DocTest]) -> None:
+    for test in tests:
         said: list[str] = []
         result = doctest.DocTestRunner(verbose=False).run(test, out=said.append)
         assert result.failed == 0, "".join(said)

@@ -66,11 +66,11 @@ def test_the_wheel_holds_docs_examples_and_templates(tmp_path: Path) -> None:
     assert made.returncode == 0, made.stderr
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    pages = {f"dpublish/handbook/{path.name}" for path in (ROOT / "docs").glob("*.md")}
+    pages = {f"dpublish/docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
     assert pages <= names
     assert {
-        "dpublish/handbook/examples/adult.toml",
-        "dpublish/handbook/notebooks/tutorial.ipynb",
+        "dpublish/docs/examples/adult.toml",
+        "dpublish/docs/notebooks/tutorial.ipynb",
         "dpublish/declare/templates/survey.toml",
         "dpublish/methods/discovery/discovery.proof.md",
     } <= names

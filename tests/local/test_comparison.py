@@ -17,7 +17,6 @@ from dpublish.local import (
     KaryResponse,
     LocalHashing,
     UnaryEncoding,
-    hadamard,
     unary,
 )
 from dpublish.local.survey import best_method
@@ -105,4 +104,4 @@ def test_the_method_that_is_taken_has_the_least_error_of_those_with_short_report
         assert chosen.variance <= min(
             KaryResponse(levels, epsilon).variance, HadamardResponse(levels, epsilon).variance
         )
-    assert "never less accurate" in " ".join(str(hadamard.HadamardResponse.__doc__).split())
+    assert "never less accurate" in " ".join(str(HadamardResponse.__doc__).split())

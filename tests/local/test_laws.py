@@ -189,7 +189,7 @@ def _hash_by_value(randomizer: Any) -> None:
 
 def _place_not_random(randomizer: Any) -> None:
     """The place within a half is the row itself, so the row can be read off."""
-    from dpublish.local.hadamard import half_member
+    from dpublish.local.hashing import half_member
 
     def reports(values: Any, coins: Any) -> Any:
         return half_member(values + np.uint64(1), values, randomizer.coin.draw(coins, len(values)))

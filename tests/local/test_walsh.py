@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import hadamard
 
-from dpublish.local.hadamard import half_member, parity, transform
+from dpublish.local.hashing import half_member, parity, transform
 
 
 def test_parity() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpublish.models.raking.noisy_tables import TableTarget, centred, combined, supported
+from dpublish.models.raking.sweeps import TableTarget, centred, combined, supported
 
 
 def pair_of(shares: np.ndarray, noise: float, codes: np.ndarray | None = None) -> TableTarget:

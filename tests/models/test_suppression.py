@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpublish.models.thresholded_counts import (
+from dpublish.models.noisy_counts import (
     Suppression,
     laplace_cumulants,
     noise_sum_quantile,

@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpublish.models.raking.noisy_tables import TableTarget
 from dpublish.models.raking.raking import (
     SIZES,
     TiltSizes,
@@ -14,6 +13,7 @@ from dpublish.models.raking.raking import (
     one_after_the_other,
     ridge_of_size,
 )
+from dpublish.models.raking.sweeps import TableTarget
 
 
 def drawn(

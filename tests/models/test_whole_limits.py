@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpublish.models.integer_limits import counts_between, half_width, quantile, whole_rows
-from dpublish.models.thresholded_counts import laplace_cumulants, spread_quantile
+from dpublish.models.integer_limits import counts_between, half_width, integer_rows, quantile
+from dpublish.models.noisy_counts import laplace_cumulants, spread_quantile
 from dpublish.privacy.budget_split import laplace_variance
 
 SCALES = (
@@ -63,7 +63,7 @@ def test_sums_of_noise_stay_within(noise: str, level: float) -> None:
     for scale, terms, values, law in laws(noise):
         variance = (laplace_variance(scale) if noise == "laplace" else scale**2) * terms
         width = half_width(variance, (1 - level) / 2, noise)
-        low, high = whole_rows(-width, width)
+        low, high = integer_rows(-width, width)
         assert law[(values >= low) & (values <= high)].sum() >= level
         plain = quantile((1 - level) / 2, noise) * math.sqrt(variance)
         short = min(short, law[np.abs(values) <= plain].sum() - level)
@@ -81,17 +81,17 @@ def test_sums_by_their_cumulants_stay_within(level: float) -> None:
         width = spread_quantile(
             (1 - level) / 2, np.array([second * terms]), np.zeros(1), np.array([fourth * terms])
         )
-        low, high = whole_rows(-width, width)
+        low, high = integer_rows(-width, width)
         assert law[(values >= low[0]) & (values <= high[0])].sum() >= level
         short = min(short, law[np.abs(values) <= width[0]].sum() - level)
     assert short < -0.005, "the plain rule must fail somewhere, or this test tries the wrong scales"
 
 
 def test_dust_makes_no_row() -> None:
-    low, high = whole_rows(np.array([2.9999999, 3.0, -0.2]), np.array([3.0000001, 3.0, 3.2]))
+    low, high = integer_rows(np.array([2.9999999, 3.0, -0.2]), np.array([3.0000001, 3.0, 3.2]))
     assert low.tolist() == [3.0, 3.0, -1.0]
     assert high.tolist() == [3.0, 3.0, 4.0]
-    assert [end.tolist() for end in whole_rows(-math.inf, math.inf)] == [-math.inf, math.inf]
+    assert [end.tolist() for end in integer_rows(-math.inf, math.inf)] == [-math.inf, math.inf]
 
 
 def test_proved_bounds_are_moved_in() -> None:

@@ -30,6 +30,7 @@ from dpublish.noise.gaussian import (
     ACCEPT_BITS,
     GUARD,
     REJECTED,
+    SATURATED,
     UNDECIDED,
     GaussianSampler,
     accept_proposals,
@@ -38,7 +39,6 @@ from dpublish.noise.gaussian import (
     rejection_exponent,
     slow_gaussian,
 )
-from dpublish.noise.laplace import SATURATED
 from dpublish.noise.words import SeededStream
 
 VARIANCES = [

@@ -14,13 +14,13 @@ import pytest
 from sampler_laws import ALPHA, RiggedStream, chi_square, fit, laplace_cdf, two_sample
 
 from dpublish.errors import InputError
-from dpublish.noise.gaussian import slow_laplace
-from dpublish.noise.laplace import (
+from dpublish.noise.gaussian import (
     SATURATED,
     DirectLaplace,
     SplitLaplace,
     discrete_laplace,
     laplace_sampler,
+    slow_laplace,
 )
 from dpublish.noise.words import SeededStream
 

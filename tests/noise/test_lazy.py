@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flint import arb, ctx, fmpq
 
-from dpublish.noise import lazy
+from dpublish.noise import lattice
 from dpublish.noise.words import SeededStream
 
 EDGES = [
@@ -40,7 +40,7 @@ def ends(word: int) -> tuple[arb, arb]:
 
 
 def test_refining_keeps_the_bits_already_known() -> None:
-    uniforms = lazy.LazyUniforms(SeededStream(1), 3)
+    uniforms = lattice.LazyUniforms(SeededStream(1), 3)
     lead, bits = uniforms.known(1)
     assert (lead, bits) == (int(uniforms.words[1]), 64)
     for wanted in (128, 256, 512):
@@ -56,7 +56,7 @@ def test_refining_keeps_the_bits_already_known() -> None:
 @pytest.mark.parametrize("precision", [20, 53, 400])
 def test_a_ball_holds_every_real_with_the_known_bits(precision: int) -> None:
     # The ball must be valid even when another thread has lowered the working precision.
-    uniforms = lazy.LazyUniforms(SeededStream(2), 5)
+    uniforms = lattice.LazyUniforms(SeededStream(2), 5)
     uniforms.refine(2)
     uniforms.refine(3)
     uniforms.refine(3)
@@ -71,7 +71,7 @@ def test_a_ball_holds_every_real_with_the_known_bits(precision: int) -> None:
 
 def test_exponential_bounds_enclose() -> None:
     words = some_words(3, 8000)
-    low, high = lazy.exponential_bounds(words)
+    low, high = lattice.exponential_bounds(words)
     with ctx.workprec(200):
         for word, least, most in zip(words.tolist(), low.tolist(), high.tolist(), strict=True):
             bottom, top = ends(word)
@@ -85,7 +85,7 @@ def test_exponential_bounds_enclose() -> None:
 
 def test_turn_bounds_enclose() -> None:
     words = some_words(4, 6000)
-    bounds = [b.tolist() for b in lazy.turn_bounds(words)]
+    bounds = [b.tolist() for b in lattice.turn_bounds(words)]
     with ctx.workprec(200):
         for word, cos_low, cos_high, sin_low, sin_high in zip(words.tolist(), *bounds, strict=True):
             for turn in ends(word):
@@ -103,8 +103,8 @@ def test_log_is_four_times_better_than_the_slack_it_is_given() -> None:
             2.0 ** np.arange(-999, 1000),
         ]
     )
-    y = lazy._log(x)
-    low, high = lazy.log_bounds(x)
+    y = lattice._log(x)
+    low, high = lattice.log_bounds(x)
     with ctx.workprec(200):
         for argument, got, least, most in zip(
             x.tolist(), y.tolist(), low.tolist(), high.tolist(), strict=True
@@ -116,7 +116,7 @@ def test_log_is_four_times_better_than_the_slack_it_is_given() -> None:
 
 def test_log_bounds_hold_at_the_ends_of_the_range() -> None:
     x = np.array([0.0, 5e-324, 2.0**-1000, 1.0, 2.0**1000, 1.7e308, np.inf])
-    low, high = lazy.log_bounds(x)
+    low, high = lattice.log_bounds(x)
     with np.errstate(divide="ignore"):
         true = np.log(x)
     assert np.all(low <= true)
@@ -135,7 +135,7 @@ def test_log_bounds_hold_at_the_ends_of_the_range() -> None:
     ],
 )
 def test_fraction_bounds_enclose(q: Fraction) -> None:
-    low, high = lazy.fraction_bounds(q)
+    low, high = lattice.fraction_bounds(q)
     assert Fraction(low) <= q
     assert high == np.inf or q <= Fraction(high)
     assert q != 0 or (low, high) == (0.0, 0.0)

@@ -14,7 +14,7 @@ import pytest
 from counted_words import ALPHA, TOP, RiggedStream, p_value
 from flint import arb, ctx
 
-import dpublish.noise.laplace as laplace_module
+import dpublish.noise.gaussian as laplace_module
 from dpublish.errors import BudgetExceeded, InputError
 from dpublish.noise import select
 from dpublish.noise.select import SparseVector, choose_index, sieve, sparse_vector_scales

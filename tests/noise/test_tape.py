@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpublish.audit.tapefile import WARNING, load_tape, save_tape
+from dpublish.audit.twin_child import WARNING, load_tape, save_tape
 from dpublish.errors import InputError
 from dpublish.noise.base import Noise
 from dpublish.noise.source import SeededNoise

@@ -4,6 +4,8 @@ import math
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
 from dpublish.present.charts import Bar, bar_chart
+from dpublish.present.page.page import rows_in_words
 from dpublish.present.report import report_html
 from dpublish.releases.base import make_release
 from dpublish.releases.histogram.release import HistogramRelease
@@ -215,3 +218,22 @@ def test_plain_words_come_before_symbols_and_theorems_in_the_second_half(name: s
     for words in ("What this release does not know", "Anything about a single person", "Budget"):
         assert words in text
     assert "the whole budget" in text
+
+
+@pytest.mark.parametrize(
+    ("size", "each", "rows", "words"),
+    [
+        (7634, 1, 7337.2, " (7,634 rows, of which about 7,337 are counted as far as the noise"),
+        (7634, 1, 7634.0, " (7,634 rows)"),
+        (2534, 5, 5426.0, " (about 5,426 rows of 2,534 units)"),
+        (None, 1, 5426.0, " (5,426 rows)"),
+    ],
+)
+def test_a_page_says_how_many_rows_there_are(
+    size: int | None, each: int, rows: float, words: str
+) -> None:
+    """'of 12,670' stood there for 2,534 people with at most 5 rows each: nobody has 12,670."""
+    facts = {"size": size, "max_rows_per_unit": each}
+    most = math.inf if size is None else float(size * each)
+    release: Any = SimpleNamespace(max_rows=most, manifest={"privacy": facts})
+    assert rows_in_words(release, rows).startswith(words)

@@ -9,13 +9,12 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.stats import norm
 
 import exact_laws
 from dpublish.declare.schema import Schema
-from dpublish.local.response import BinaryResponse
+from dpublish.local.unary import BinaryResponse
 from dpublish.privacy.cost import Cost, exp_above, largest_rho
 from dpublish.privacy.plan import Plan, Settings
 from dpublish.privacy.statement import (

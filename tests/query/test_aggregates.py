@@ -7,6 +7,7 @@ question that holds 95% of the time, fewer than 88% of 200 releases do with prob
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from typing import Any
 
@@ -22,7 +23,7 @@ from dpublish.query.aggregates import Chosen, chosen_by, mean_from_counts
 from dpublish.query.expressions import NotSteady, expression_keys, expression_numbers
 from dpublish.query.predicate import Constant, parse_predicate, parse_sql
 from every_kind import every_kind, rows
-from releases.simulated import people_counts, release_of
+from releases.simulated import people_counts, release_of, varied_release
 
 KINDS = ("histogram", "joined", "generalized")
 
@@ -271,3 +272,32 @@ def test_a_sum_over_rows_that_may_be_none_may_be_nothing(edges: tuple[int, int])
     least, most = edges[0], edges[1] - 1
     assert (total.low, total.high) == (min(0, 50 * least), max(0, 50 * most))
     assert (mean.low, mean.high) == (least, most)
+
+
+def test_a_quantile_of_dates_is_a_date() -> None:
+    """It was a number of days in Python, and no answer in SQL."""
+    release = varied_release()
+    one = release.quantile("day", 0.5)
+    first, last = dt.date(2020, 1, 1), dt.date(2020, 1, 31)
+    assert one.calendar == "date"
+    low, high = (dt.date.fromisoformat(text) for text in (one.low_moment, one.high_moment))
+    middle = dt.date.fromisoformat(one.moment)
+    assert first <= low <= middle <= high <= last
+    assert middle.toordinal() == one.value
+    assert str(one).startswith(f"{one.moment} (95% interval {one.low_moment} to")
+    assert one.moment in one._repr_html_()
+    assert one.to_json()["moment"] == one.moment
+    assert release.quantile('"day"', 0.5) == one  # as the page has it
+    frame = release.sql("select median(day) as m, quantile(day, 0.9) from release")
+    assert frame["m"].to_list() == [middle]
+    assert (frame["m_low"][0], frame["m_high"][0]) == (low, high)
+    assert release.sql("select median(day) as m from release", level=None)["m"][0] == middle
+    groups = release.sql("select size, median(day) as m from release group by size order by m")
+    assert groups["m"].dtype == pl.Date
+    assert groups["m"].is_sorted()
+    with pytest.raises(QueryError, match="computes something from a quantile of dates"):
+        release.sql("select median(day) + 1 from release")
+    with pytest.raises(QueryError, match="column of numbers or dates"):
+        release.quantile("size")
+    with pytest.raises(QueryError, match="column of numbers or dates, and 'nobody' is none"):
+        release.quantile("nobody")

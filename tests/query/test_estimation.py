@@ -7,7 +7,7 @@ import pytest
 
 from dpublish.errors import QueryError
 from dpublish.estimate import Estimate, check_level
-from dpublish.models.thresholded_counts import Suppression
+from dpublish.models.noisy_counts import Suppression
 from dpublish.releases.histogram.intervals import CellSums, Question, Total, answer
 from releases.simulated import people_release
 

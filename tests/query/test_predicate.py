@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import pytest
+from sqlglot import exp
+from sqlglot.dialects.postgres import Postgres
 
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
+from dpublish.query.constants import quoted
 from dpublish.query.masks import select
-from dpublish.query.predicate import Constant, parse_predicate
+from dpublish.query.predicate import Constant, parse_predicate, parse_select
 from releases.simulated import people, varied
 
 PEOPLE = people()
@@ -155,3 +158,25 @@ def test_a_long_wrong_name_is_not_repeated_in_full() -> None:
     with pytest.raises(QueryError) as refused:
         every_kind()["histogram"].estimate("a" * 20_000)
     assert len(str(refused.value)) < 300
+
+
+def test_a_column_that_is_a_word_of_sql() -> None:
+    """German tables have 'alter' for age: what we write of it parses, and what people write of it
+    bare is told what it lacks."""
+    domain = Domain((Axis("alter", "categorical", ("a", "b")),))
+    assert quoted("alter") == '"alter"'
+    assert share("\"alter\" = 'a'", domain) == pytest.approx(1 / 2)
+    for text in ("alter = 'a'", "true and alter = 'a'"):
+        with pytest.raises(QueryError, match=r'word of SQL.*needs double quotes, "alter"'):
+            parse_predicate(text, domain)
+    with pytest.raises(QueryError, match=r"\^\n.alter. is a word of SQL"):
+        parse_select("select alter, count(*) from release group by alter", domain.names)
+
+
+def test_what_is_quoted_reads_as_the_column() -> None:
+    for name in [*Postgres.Tokenizer.KEYWORDS, "age", "größe", "x-y", "two words", 'a"b']:
+        tree = parse_select(
+            f"select {quoted(name)} from release where {quoted(name)} = 1 group by {quoted(name)}",
+            [name],
+        )
+        assert [one.name for one in tree.find_all(exp.Column)] == [name] * 3, name

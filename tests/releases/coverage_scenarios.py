@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.models.thresholded_counts import Suppression, noise_sum_quantile
+from dpublish.models.noisy_counts import Suppression, noise_sum_quantile
 from dpublish.releases.histogram.intervals import CellSums, Question, Total, answer
 
 Counts = NDArray[np.int64]

@@ -41,7 +41,7 @@ def test_no_count_passes_the_public_number(tmp_path: Path, name: str) -> None:
     curator = dp.Curator(rows(ROWS), schema, **pay)
     for seed in range(8):
         release = curator.publish(METHODS[name](), epsilon="1/10", seed=seed)
-        assert release.most_rows == ROWS
+        assert release.max_rows == ROWS
         assert release.rows <= ROWS
         for condition in CONDITIONS.get(
             name, ("true", "a = 'x'", "not a = 'x'", "a = 'x' or b = 'no'")
@@ -55,8 +55,8 @@ def test_no_count_passes_the_public_number(tmp_path: Path, name: str) -> None:
 
 
 def test_no_bound_where_the_number_is_private() -> None:
-    assert every_kind()["basic"].most_rows == float("inf")
-    assert every_kind()["halfspaces"].most_rows == 600
+    assert every_kind()["basic"].max_rows == float("inf")
+    assert every_kind()["halfspaces"].max_rows == 600
 
 
 @pytest.mark.parametrize(

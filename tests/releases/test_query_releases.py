@@ -13,7 +13,7 @@ import pytest
 import dpublish as dp
 from dpublish.cli.app import run as command
 from dpublish.errors import QueryError
-from dpublish.releases.interval_tree.ranges import Ranges
+from dpublish.releases.interval_tree.ranges import ranges_of
 
 SCHEMA = """
 [dataset]
@@ -143,7 +143,7 @@ def test_a_value_lies_inside_its_interval(home: Path) -> None:
         one = release.count({"age": 1}, above=above)
         assert one.low <= one.value <= one.high
     zero = np.zeros(1)
-    below = Ranges.of(
+    below = ranges_of(
         zero - 33.8, (zero - 33.8, zero + 9), (zero, zero), (zero - 33.8, zero + 9), level=0.95
     ).one()
     assert (below.value, below.low) == (0, 0)

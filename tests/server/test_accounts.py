@@ -9,8 +9,7 @@ import pytest
 
 from dpublish.errors import InputError
 from dpublish.server.accounts import Role
-from dpublish.server.store import now
-from dpublish.server.tables import LINKS, LOGINS, TOKENS
+from dpublish.server.store import LINKS, LOGINS, TOKENS, now
 from server.conftest import PASSWORD, Served, form_key, post
 
 

@@ -6,8 +6,7 @@ import tomllib
 from html.parser import HTMLParser
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dpublish.server.accounts import Actor, Role
 from dpublish.server.config import Config

@@ -20,8 +20,7 @@ from dpublish.requests.ledger import OfKey
 from dpublish.requests.plans import Plan
 from dpublish.requests.schemas import CheckData
 from dpublish.server.jobs import JobRunner, JobStatus
-from dpublish.server.store import Store
-from dpublish.server.tables import JOBS
+from dpublish.server.store import JOBS, Store
 from dpublish.server.worker import LOCK
 
 SCHEMA = """
@@ -89,7 +88,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
     made.store.close()
 
 
-def until(found: Callable[[], bool], seconds: float = 60) -> None:
+def until(found: Callable[[], bool], seconds: float = 240) -> None:
     latest = time.monotonic() + seconds
     while not found():
         assert time.monotonic() < latest, "it took too long"

@@ -17,8 +17,7 @@ from typing import Any
 import hypothesis
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from dpublish.server.accounts import Role
 from dpublish.server.api.bodies import document
@@ -105,9 +104,9 @@ _TAKEN = ("method", "url", "headers", "params", "json", "data", "content", "cook
 
 
 def _table(name: str) -> Any:
-    from dpublish.server import tables
+    from dpublish.server import store
 
-    return getattr(tables, name)
+    return getattr(store, name)
 
 
 def hold_against(served: Served, tmp_path: Path, cases: int, caplog: Any) -> dict[int, int]:

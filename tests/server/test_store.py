@@ -10,8 +10,7 @@ import pytest
 from sqlalchemy import inspect, text
 from sqlalchemy.exc import DBAPIError
 
-from dpublish.server.store import Store, StoreUnavailable
-from dpublish.server.tables import ACTIONS, META, STEPS, STEPS_DONE
+from dpublish.server.store import ACTIONS, META, STEPS, STEPS_DONE, Store, StoreUnavailable
 from pg import shared_postgres
 
 

@@ -10,8 +10,7 @@ import polars as pl
 import pytest
 from tests.counting.test_engines import assert_equal
 from tests.counting.test_sql import AXES, KEEPING, schema_of
-from tests.same_release import TABLES, people, published
-from tests.same_release import schema_of as people_schema
+from tests.same_release import TABLES, people, published, schema_of as people_schema
 
 import dpublish as dp
 from dpublish.counting.compute import compute

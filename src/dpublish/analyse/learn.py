@@ -1,28 +1,33 @@
-"""Train scikit-learn estimators on weighted cells, and use them on raw rows."""
+"""Train scikit-learn estimators on weighted cells, and use them on raw rows; a published linear
+model is one. Imported when it is asked for, because scikit-learn is an extra."""
 
 from __future__ import annotations
 
 import functools
 import warnings
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.analyse.raw_rows import row_codes
+from dpublish.analyse.predict import row_codes
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
+from dpublish.models.linear_features import FloatArray
 from dpublish.releases.frames import Codes, Weights, column_values
 
+if TYPE_CHECKING:
+    from dpublish.releases.linear_model.release import LinearModelRelease
+
 try:
-    from sklearn.base import BaseEstimator, TransformerMixin, clone
+    from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import has_fit_parameter
 except ImportError:
     raise QueryError(
-        "Training needs scikit-learn. Install it with: pip install 'dpublish[learn]'."
+        "This needs scikit-learn. Install it with: pip install 'dpublish[learn]'."
     ) from None
 
 MAX_WIDTH = 1 << 20
@@ -142,6 +147,14 @@ def trained(
 ) -> Any:
     """A pipeline of the encoder and the estimator, trained on features and answers of rows that may
     have weights."""
+    from sklearn.base import is_classifier
+
+    if is_classifier(estimator) and len(found := np.unique(answers)) == 1:
+        raise QueryError(
+            f"All that the release tells of the target is '{found[0]}': too few rows of any other "
+            "stand out of the noise, so there is nothing to tell apart. It takes more rows, a "
+            "larger epsilon or fewer columns."
+        )
     model = clone(estimator)
     model.fit(matrix, answers, **({} if weights is None else {_weight_argument(model): weights}))
     if weights is not None:
@@ -203,3 +216,42 @@ def _weight_argument(model: Any) -> str:
             "Choose another estimator, or train it on release.sample()."
         )
     return "sample_weight"
+
+
+class LinearModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A published linear model as a scikit-learn classifier, fitted from the start; `fit`
+    keeps the published coefficients, whatever it is given. Classes are sorted, as elsewhere."""
+
+    def __init__(self, release: LinearModelRelease) -> None:
+        self.release = release
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_clone__(self) -> LinearModelClassifier:
+        # a release is immutable, so a clone may share it
+        return LinearModelClassifier(self.release)
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        return np.sort(self.release.classes)
+
+    @property
+    def _order(self) -> NDArray[np.int64]:
+        return np.argsort(self.release.classes)
+
+    def fit(self, rows: Any, y: Any = None, sample_weight: Any = None) -> LinearModelClassifier:
+        return self
+
+    def decision_function(self, rows: Any) -> FloatArray:
+        scores = self.release.decision_function(rows)
+        if scores.shape[1] > 1:
+            return scores[:, self._order]
+        # the one score speaks for the second declared level
+        return scores[:, 0] if self._order[1] == 1 else -scores[:, 0]
+
+    def predict_proba(self, rows: Any) -> FloatArray:
+        return self.release.predict_proba(rows)[:, self._order]
+
+    def predict(self, rows: Any) -> NDArray[Any]:
+        return self.release.predict(rows)

@@ -4,19 +4,89 @@ truth is known."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from dpublish.analyse.raw_rows import row_codes
-from dpublish.errors import InputError
+from dpublish.declare.domain import Axis, Domain
+from dpublish.declare.encode import encode_frame
+from dpublish.errors import InputError, QueryError
 from dpublish.releases.frames import free_name
 
 if TYPE_CHECKING:
     from dpublish.releases.linear_model.release import LinearModelRelease
+
+
+# An analyst's own raw rows as codes of a release's columns, for prediction: every row gets codes,
+# none is dropped.
+
+
+def row_codes(rows: Any, axes: Sequence[Axis]) -> list[NDArray[np.int64]]:
+    """One array of codes an axis; code `cardinality` stands for a value that the axis has no code
+    for."""
+    frame = as_frame(rows, [axis.name for axis in axes])
+    lenient = Domain(tuple(_lenient(axis) for axis in axes))
+    codes = encode_frame(frame, lenient).codes
+    return [_strict_codes(axis)[np.asarray(code)] for axis, code in zip(axes, codes, strict=True)]
+
+
+def as_frame(rows: Any, names: Sequence[str]) -> pl.DataFrame:
+    """Rows given as a polars or pandas frame, an arrow table or a mapping of columns, with the
+    named columns in order."""
+    if isinstance(rows, pl.LazyFrame):
+        rows = rows.collect()
+    if not isinstance(rows, pl.DataFrame):
+        columns = getattr(rows, "columns", None)
+        if columns is not None and hasattr(rows, "iloc"):
+            rows = pl.DataFrame(
+                {name: _series(name, rows[name]) for name in names if name in set(columns)}
+            )
+        else:
+            try:
+                rows = pl.DataFrame(rows, strict=False)
+            except Exception as error:
+                raise QueryError(
+                    f"Rows must be a polars or pandas frame or a mapping of columns, not "
+                    f"{type(rows).__name__}."
+                ) from error
+    lacking = [name for name in names if name not in rows.columns]
+    if lacking:
+        raise QueryError(
+            f"The rows lack the columns {', '.join(lacking)}. Needed: {', '.join(names)}."
+        )
+    frame: pl.DataFrame = rows.select(names)
+    return frame
+
+
+def _series(name: str, values: Any) -> pl.Series:
+    try:
+        return pl.Series(name, values.to_numpy())
+    except Exception:  # mixed objects: let polars take them one by one
+        return pl.Series(
+            name, [None if value is None else str(value) for value in values], dtype=pl.String
+        )
+
+
+def _lenient(axis: Axis) -> Axis:
+    """The axis with a code for everything; values outside its bounds are still clipped where the
+    column says so."""
+    if axis.outside == "clip":
+        return replace(axis, missing=True)
+    return replace(axis, missing=True, other=True, outside="other")
+
+
+def _strict_codes(axis: Axis) -> NDArray[np.int64]:
+    """For each code of the lenient axis (declared, other, missing) the code of the axis,
+    `cardinality` where it has none."""
+    unknown = axis.cardinality
+    other = axis.other_code if axis.other_code is not None else unknown
+    missing = axis.missing_code if axis.missing_code is not None else other
+    return np.array(
+        [*range(axis.base), *([other] if _lenient(axis).other else []), missing], dtype=np.int64
+    )
 
 
 @dataclass(frozen=True)
@@ -76,26 +146,6 @@ def predict_rows(release: LinearModelRelease, rows: pl.DataFrame) -> Predictions
 # Rows may be weighted, so a weighted release can be scored as it is. Ties count one half.
 
 FloatArray = NDArray[np.float64]
-
-
-def binary_auc(
-    positive: ArrayLike, scores: ArrayLike, *, weights: ArrayLike | None = None
-) -> float:
-    """The chance that a random positive row scores higher than a random other row, ties counting
-    one half.
-
-    Parameters
-    ----------
-    positive : true for rows of the class that high scores should point to.
-    scores : one number per row.
-    weights : non-negative weight of each row; 1 when left out.
-    """
-    marks = np.asarray(positive, dtype=np.bool_)
-    values, weight = _checked(scores, weights, marks.shape)
-    area = _area(marks, values, weight)
-    if area is None:
-        raise InputError("The area under the curve needs rows of both classes.")
-    return area
 
 
 def hand_till_auc(

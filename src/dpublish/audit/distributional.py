@@ -19,8 +19,7 @@ from dpublish.audit.report import Finding, Report, name_of
 from dpublish.audit.sampled import clopper_pearson
 from dpublish.errors import InputError
 from dpublish.noise.base import Noise
-from dpublish.privacy.cost import Amount, positive
-from dpublish.privacy.cost import exact as exact_amount
+from dpublish.privacy.cost import Amount, exact as exact_amount, positive
 
 
 @dataclass(frozen=True, kw_only=True)

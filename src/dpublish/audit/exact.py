@@ -14,8 +14,7 @@ from dpublish.errors import InputError
 from dpublish.noise.base import Noise
 from dpublish.noise.enumerator import OUTSIDE, Enumerator, Law, Raised, Tails, freeze, readable
 from dpublish.noise.tape import TapMisuse
-from dpublish.privacy.cost import Amount, positive
-from dpublish.privacy.cost import exact as exact_amount
+from dpublish.privacy.cost import Amount, exact as exact_amount, positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,11 +177,13 @@ def _worst_ratio(law: Law, neighbour: Law) -> tuple[Fraction | None, Any]:
 def _hockey_stick(law: Law, neighbour: Law, allowed: Fraction) -> Fraction:
     """The largest P(S) - allowed * P'(S) over all events S; with tails apart, a certified lower
     bound on it."""
-    total = Fraction(0)
-    for outcome, mass in law.items():
-        if outcome is not OUTSIDE:
-            total += max(Fraction(0), mass - allowed * neighbour.get(outcome, Fraction(0)))
-    return max(Fraction(0), total - allowed * neighbour.get(OUTSIDE, Fraction(0)))
+    none = Fraction(0)
+    gains = (
+        max(none, mass - allowed * neighbour.get(outcome, none))
+        for outcome, mass in law.items()
+        if outcome is not OUTSIDE
+    )
+    return max(none, sum(gains, none) - allowed * neighbour.get(OUTSIDE, none))
 
 
 def _log(ratio: Fraction, base: Fraction) -> float:

@@ -55,6 +55,21 @@ def replace_one_unit(
             yield _units((*held, one)), _units((*held, other))
 
 
+def row_pairs(relation: str, universe: Sequence[Row], *, rows: int) -> Iterator[Pair[Row]]:
+    """All pairs of up to `rows` rows that are neighbours under a relation."""
+    if relation == "replace-one":
+        return replace_one(universe, rows=rows)
+    return add_remove(universe, max_rows=rows)
+
+
+def unit_pairs(
+    relation: str, universe: Sequence[Row], *, units: int, max_rows_per_unit: int
+) -> Iterator[Pair[tuple[int, Row]]]:
+    """The same of up to `units` units, as (unit, row)."""
+    pairs = replace_one_unit if relation == "replace-one" else add_remove_unit
+    return pairs(universe, units=units, max_rows_per_unit=max_rows_per_unit)
+
+
 def _data_sets(universe: Sequence[Row], size: int, ordered: bool) -> Iterator[tuple[Row, ...]]:
     if ordered:
         return itertools.product(universe, repeat=size)

@@ -246,8 +246,7 @@ def observe(mechanism: MechanismCall, noise: Noise, data: Any) -> Observation:
     output: Any = None
     error = None
     with contextlib.ExitStack() as stack:
-        caught = stack.enter_context(warnings.catch_warnings(record=True))
-        warnings.simplefilter("always")
+        caught = stack.enter_context(warnings.catch_warnings(record=True, action="always"))
         stack.enter_context(contextlib.redirect_stdout(printed))
         stack.enter_context(contextlib.redirect_stderr(printed))
         stack.callback(logger.setLevel, level)

@@ -26,8 +26,7 @@ from dpublish.audit.report import Finding, Report, name_of
 from dpublish.errors import InputError
 from dpublish.noise.enumerator import EnumerationError, Raised, freeze
 from dpublish.noise.tape import TapMisuse
-from dpublish.privacy.cost import Amount, positive
-from dpublish.privacy.cost import exact as exact_amount
+from dpublish.privacy.cost import Amount, exact as exact_amount, positive
 
 POWER = 0.9
 
@@ -159,14 +158,16 @@ def choose_events(
 ) -> list[Event]:
     """The `limit` events whose bound looks best on these samples: for each feature, values in order
     of likelihood ratio."""
-    ranked: list[tuple[float, int, Event]] = []
+    ranked: list[tuple[float, Event]] = []
     for feature in sorted({name for sample in (*first, *second) for name in sample}):
         one, other = (Counter(sample.get(feature) for sample in side) for side in (first, second))
-        for swapped, (likely, rare) in enumerate(((one, other), (other, one))):
-            for bound, values in _best_prefixes(likely, rare, len(first), alpha, delta):
-                ranked.append((bound, len(ranked), Event(feature, values, bool(swapped))))
-    ranked.sort(key=lambda entry: (-entry[0], entry[1]))
-    return [event for _, _, event in ranked[:limit]]
+        ranked += [
+            (bound, Event(feature, values, swapped))
+            for swapped, likely, rare in ((False, one, other), (True, other, one))
+            for bound, values in _best_prefixes(likely, rare, len(first), alpha, delta)
+        ]
+    ranked.sort(key=lambda entry: -entry[0])
+    return [event for _, event in ranked[:limit]]
 
 
 def _best_prefixes(
@@ -280,12 +281,12 @@ def _samples(
             raise
         except Exception as error:
             output = Raised(type(error).__name__, str(error))
-        features = features_of(output)
-        for position, statistic in enumerate(statistics):
-            features[f"statistic {position + 1}"] = (
-                None if isinstance(output, Raised) else statistic(output)
-            )
-        found.append(features)
+        failed = isinstance(output, Raised)
+        further = {
+            f"statistic {number}": None if failed else statistic(output)
+            for number, statistic in enumerate(statistics, start=1)
+        }
+        found.append(features_of(output) | further)
     return found
 
 

@@ -3,7 +3,6 @@ and a callable."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,15 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.audit.neighbours import (
-    add_remove,
-    add_remove_unit,
-    replace_one,
-    replace_one_unit,
-)
+from dpublish.audit.neighbours import row_pairs, unit_pairs
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.declare.statistic import (
+    CellArray,
     CellCounts,
     CodedRows,
     ContingencyTables,
@@ -67,13 +62,10 @@ class Subject:
         """What the private side would hand to the method for these rows."""
         statistic = self.mechanism.statistic(self.plan)
         if isinstance(statistic, CellCounts):
-            cells, counts = np.unique(np.array(rows, dtype=np.uint64), return_counts=True)
-            return SparseCounts(cells=cells, counts=counts.astype(np.int64))
-        shape = tuple(axis.cardinality for axis in self.domain.axes)
-        codes = np.array(list(itertools.product(*map(range, shape))), dtype=np.int64).reshape(
-            -1, len(shape)
-        )
-        columns = [codes[list(rows), axis] for axis in range(len(shape))]
+            return _counted(np.array(rows, dtype=np.uint64))
+        shape = self.domain.shape
+        codes = np.indices(shape, dtype=np.int64).reshape(len(shape), -1)
+        columns = [of_cell[list(rows)] for of_cell in codes]
         if isinstance(statistic, Tabulation):
             return tabulator_of(columns, statistic.domain)
         return columns
@@ -85,17 +77,12 @@ class Subject:
         schema = self.plan.schema
         most = schema.unit.max_rows
         if most == 1:
-            if schema.neighbours == "replace-one":
-                yield from replace_one(universe, rows=rows)
-            else:
-                yield from add_remove(universe, max_rows=rows)
+            yield from row_pairs(schema.neighbours, universe, rows=rows)
             return
         units = max(1, rows // most)
-        if schema.neighbours == "replace-one":
-            pairs = replace_one_unit(universe, units=units, max_rows_per_unit=most)
-        else:
-            pairs = add_remove_unit(universe, units=units, max_rows_per_unit=most)
-        for one, other in pairs:
+        for one, other in unit_pairs(
+            schema.neighbours, universe, units=units, max_rows_per_unit=most
+        ):
             yield tuple(row for _, row in one), tuple(row for _, row in other)
 
 
@@ -113,19 +100,18 @@ def _cells_of(columns: Sequence[NDArray[Any]], fine: Domain, domain: Domain) -> 
             extra = axis.base + np.arange(cell.cardinality - cell.base)
             codes = np.concatenate([inside, extra])[codes]
         cells = cells * np.uint64(axis.cardinality) + codes.astype(np.uint64)
-    distinct, held = np.unique(cells, return_counts=True)
-    return SparseCounts(cells=distinct, counts=held.astype(np.int64))
+    return _counted(cells)
+
+
+def _counted(cells: CellArray) -> SparseCounts:
+    return SparseCounts.summed(cells, np.ones(cells.size, dtype=np.int64))
 
 
 def _tables_of(columns: Sequence[NDArray[Any]], asked: ContingencyTables) -> TableCounts:
     grouped = [asked.groups[i][c] if i in asked.groups else c for i, c in enumerate(columns)]
-    shape = [
-        int(asked.groups[i].max()) + 1 if i in asked.groups else size
-        for i, size in enumerate(asked.domain.shape)
-    ]
     tables = {}
     for table in asked.tables:
-        counts = np.zeros([shape[axis] for axis in table], dtype=np.int64)
+        counts = np.zeros([asked.shape[axis] for axis in table], dtype=np.int64)
         np.add.at(counts, tuple(grouped[axis] for axis in table), 1)
         tables[table] = counts
     return TableCounts(tables)

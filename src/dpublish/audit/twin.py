@@ -177,10 +177,12 @@ def _run(
         note = json.loads(noted.read_text(encoding="utf-8"))
         notes["mismatches"] += note["mismatches"]
         notes["taps"] += note["taps"]
-        lines = log.read_text(encoding="utf-8")
         shown.append(
             Shown(
-                exit_code=result.returncode, stdout=result.stdout, stderr=result.stderr, log=lines
+                exit_code=result.returncode,
+                stdout=result.stdout,
+                stderr=result.stderr,
+                log=log.read_text(encoding="utf-8"),
             )
         )
     written = {
@@ -232,25 +234,24 @@ def _environment(state: Path) -> dict[str, str]:
 def _compare_shown(
     lines: Sequence[str], first: Sequence[Shown], second: Sequence[Shown]
 ) -> list[Finding]:
-    findings = []
-    for line, one, other in zip(lines, first, second, strict=True):
-        for part in ("exit_code", "stdout", "stderr", "log"):
-            if getattr(one, part) != getattr(other, part):
-                findings.append(_finding(part, f"'{line}' differs in its {part.replace('_', ' ')}"))
-    return findings
+    return [
+        _finding(part, f"'{line}' differs in its {part.replace('_', ' ')}")
+        for line, one, other in zip(lines, first, second, strict=True)
+        for part in ("exit_code", "stdout", "stderr", "log")
+        if getattr(one, part) != getattr(other, part)
+    ]
 
 
 def _compare_files(
     first: Mapping[str, bytes], second: Mapping[str, bytes], ignore: Sequence[str]
 ) -> list[Finding]:
-    findings = []
-    if list(first) != list(second):
-        findings.append(_finding("file names", "the two runs wrote files of different names"))
-    for name in sorted(first.keys() & second.keys()):
-        skipped = any(fnmatch.fnmatch(name, pattern) for pattern in ignore)
-        if not skipped and first[name] != second[name]:
-            findings.append(_finding("file bytes", f"'{name}' differs"))
-    return findings
+    names = _finding("file names", "the two runs wrote files of different names")
+    return [names] * (list(first) != list(second)) + [
+        _finding("file bytes", f"'{name}' differs")
+        for name in sorted(first.keys() & second.keys())
+        if first[name] != second[name]
+        and not any(fnmatch.fnmatch(name, pattern) for pattern in ignore)
+    ]
 
 
 def _finding(check: str, text: str) -> Finding:

@@ -10,11 +10,12 @@ import typer
 from typer.core import TyperCommand
 
 from dpublish.cli import screen
-from dpublish.cli.options import Json, ReleaseFile, ShownRows
+from dpublish.cli.options import ReleaseFile, ShownRows, asks, names_of
 from dpublish.requests.base import Format
 
 if TYPE_CHECKING:
     from dpublish.estimate import Estimate
+    from dpublish.requests.analyst import Answers, Exported, Predicted, Shown, Table, Written
 
 
 class Conditions(TyperCommand):
@@ -32,15 +33,10 @@ def _condition(word: str) -> bool:
     )
 
 
-def show(release: ReleaseFile, json: Json = False) -> None:
+@asks("analyst.Show")
+def show(shown: Shown, release: ReleaseFile) -> None:
     """Show what a release holds, what it cost, what it promises and who signed it. With --json: the
     manifest and signatures."""
-    from dpublish.requests.analyst import Show
-
-    shown = Show(release=release).run()
-    if json:
-        screen.write_json(shown.to_json())
-        return
     opened = shown.release
     manifest = opened.manifest
     signed = [("signed by", one.describe()) for one in opened.signatures] or [
@@ -95,9 +91,13 @@ def _columns(manifest: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     return rows
 
 
+@asks(
+    "analyst.Query", exit_code=lambda found: 2 if getattr(found, "failures", ()) else 0, by=names_of
+)
 def query(
+    found: Answers | Table,
     release: ReleaseFile,
-    predicate: Annotated[
+    conditions: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[PREDICATE]...",
@@ -125,7 +125,6 @@ def query(
         ),
     ] = 0.95,
     rows: ShownRows = 50,
-    json: Json = False,
 ) -> None:
     """Count rows that meet a condition, with a standard error and an interval. Free: a release can
     be asked for ever.
@@ -133,17 +132,8 @@ def query(
     Weighted public rows answer with the share of rows that meet a condition, or with the mean of an
     expression such as age.
     """
-    from dpublish.requests.analyst import Answers, Query, Table
+    from dpublish.requests.analyst import Table
 
-    columns = tuple(name.strip() for part in by or [] for name in part.split(",") if name.strip())
-    found = Query(
-        release=release, conditions=tuple(predicate or ()), by=columns, level=level, where=where
-    ).run()
-    if json:
-        screen.write_json(found.to_json())
-        if isinstance(found, Answers) and found.failures:
-            raise typer.Exit(2)
-        return
     if isinstance(found, Table):
         screen.frame_grid(found.frame, most=rows)
         for line in (*found.notes, *found.warnings):
@@ -158,7 +148,7 @@ def query(
             "std. error",
             f"{100 * level:.4g}% interval",
         ],
-        [(text, _count(e.value), _count(e.standard_error), _ends(e)) for text, e in found.answers],
+        [(text, *_three(one)) for text, one in found.answers],
         right=(1, 2, 3),
     )
     for text, estimate in found.answers:
@@ -166,8 +156,18 @@ def query(
             screen.say(f"{text}: {line}")
     for text, error in found.failures:
         screen.note(f"{text}: {error}")
-    if found.failures:
-        raise typer.Exit(2)
+
+
+def _three(estimate: Estimate) -> tuple[str, str, str]:
+    """The number, its standard error and its interval."""
+    from dpublish.declare.calendar import UNITS
+
+    error = _count(estimate.standard_error)
+    kind = estimate.details.get("calendar")
+    if kind is None:
+        return _count(estimate.value), error, _ends(estimate)
+    value, low, high = estimate.written()
+    return value, f"{error} {UNITS[kind]}", f"{low} to {high}"
 
 
 def _ends(estimate: Estimate) -> str:
@@ -186,14 +186,18 @@ def _remarks(estimate: Estimate) -> list[str]:
 def _count(value: float) -> str:
     if value == float("inf"):
         return "no bound"
+    if abs(value) < 1e-9:  # what rounding leaves of nothing
+        return "0"
     if abs(value) < 1:  # a share or a mean, not a count
         return f"{value:.4g}"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.1f}"
 
 
+@asks("analyst.Sql")
 def sql(
+    found: Table,
     release: ReleaseFile,
-    text: Annotated[str, typer.Argument(metavar="SELECT", help="SQL over the table 'release'.")],
+    select: Annotated[str, typer.Argument(metavar="SELECT", help="SQL over the table 'release'.")],
     level: Annotated[
         float,
         typer.Option(
@@ -205,24 +209,21 @@ def sql(
         ),
     ] = 0.95,
     rows: ShownRows = 50,
-    json: Json = False,
 ) -> None:
     """Run SQL over the table 'release'. Counts, sums and averages are the estimates of the release,
     with limits beside them and a note that says what those rest on, or why there are none.
     """
-    from dpublish.requests.analyst import Sql, note_columns
+    from dpublish.requests.analyst import note_columns
 
-    found = Sql(release=release, select=text, level=level).run()
-    if json:
-        screen.write_json(found.to_json())
-        return
     # notes are the same on most lines: they stand beneath
     screen.frame_grid(found.frame.drop(*note_columns(found.frame)), most=rows)
     for line in (*([found.note] if found.note else []), *found.notes):
         screen.note(line)
 
 
+@asks("analyst.Export")
 def export(
+    made: Exported,
     release: ReleaseFile,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the table.")
@@ -257,21 +258,12 @@ def export(
             help="Only synthetic rows that satisfy it (joined histograms).",
         ),
     ] = None,
-    json: Json = False,
 ) -> None:
     """Write weighted rows, or synthetic rows, as CSV or Parquet; or a record of the release for
     catalogues and officers. Free: it only post-processes the release.
 
     Records state what the manifest states, and list what nobody stated.
     """
-    from dpublish.requests.analyst import Export
-
-    made = Export(
-        release=release, out=out, to=to, synthetic=synthetic, number=number, where=where
-    ).run()
-    if json:
-        screen.write_json(made.to_json())
-        return
     if made.form not in ("csv", "parquet"):
         screen.say(f"Wrote {' and '.join(str(path) for path in (made.out, *made.beside))}")
         if made.missing:
@@ -281,7 +273,9 @@ def export(
     screen.say(f"Wrote {'synthetic rows' if synthetic else weighted} to {out}")
 
 
+@asks("analyst.Predict")
 def predict(
+    found: Predicted,
     release: ReleaseFile,
     rows: Annotated[
         Path,
@@ -295,7 +289,6 @@ def predict(
             "--out", "-o", metavar="FILE", help="Where to write them, as .csv or .parquet."
         ),
     ],
-    json: Json = False,
 ) -> None:
     """Predict the target of rows of your own with a published classifier. Free: it only reads the
     release.
@@ -304,12 +297,6 @@ def predict(
     too, accuracy is shown: a
     figure about these rows, to be kept to yourself if they are private.
     """
-    from dpublish.requests.analyst import Predict
-
-    found = Predict(release=release, rows=rows, out=out).run()
-    if json:
-        screen.write_json(found.to_json())
-        return
     screen.say(f"Wrote {found.rows:,} rows with predictions to {out}")
     if found.accuracy is not None:
         area = "" if found.area is None else f", area under the curve {found.area:.3f}"
@@ -319,26 +306,23 @@ def predict(
         )
 
 
+@asks("analyst.Report")
 def report(
+    made: Written,
     release: ReleaseFile,
     out: Annotated[
         Path,
         typer.Option("--out", "-o", metavar="PAGE", help="Where to write the page, as NAME.html."),
     ],
-    json: Json = False,
 ) -> None:
     """Write a self-contained HTML page: what was published, the guarantee in words, distributions
     with error bars."""
-    from dpublish.requests.analyst import Report
-
-    made = Report(release=release, out=out).run()
-    if json:
-        screen.write_json(made.to_json())
-    else:
-        screen.say(f"Wrote {out}")
+    screen.say(f"Wrote {out}")
 
 
+@asks("analyst.Page", by=lambda text: tuple(map(str.strip, text.split(","))) if text else ())
 def page(
+    made: Written,
     release: ReleaseFile,
     out: Annotated[
         Path,
@@ -352,17 +336,9 @@ def page(
             help="Three columns or more that get a table of their own, as age,ward,sex.",
         ),
     ] = None,
-    json: Json = False,
 ) -> None:
     """Write the release as one HTML file that anyone can open and ask: no server, no network.
 
     Example: dpublish page adult.dpr --out adult.html
     """
-    from dpublish.requests.analyst import Page
-
-    columns = tuple(name.strip() for name in by.split(",")) if by else ()
-    made = Page(release=release, out=out, by=columns).run()
-    if json:
-        screen.write_json(made.to_json())
-    else:
-        screen.say(f"Wrote {out}")
+    screen.say(f"Wrote {out}")

@@ -81,33 +81,47 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 
-CURATOR, ANALYST, AUDITOR = "For curators", "For analysts", "For auditors"
+COMMANDS: dict[str, dict[str, Any]] = {
+    "Start here": {"demo": demo.demo, "docs": demo.docs},
+    "For curators": {
+        "methods": plan.methods,
+        "check": schema.check_data,
+        "plan": plan.plan,
+        "compare": plan.compare,
+        "rehearse": plan.rehearse,
+        "warm": curator.warm,
+        "release": curator.release,
+        "solve": curator.solve,
+        "serve": serve.serve,
+        "schema": schema.app,
+        "ledger": ledger.app,
+        "key": curator.key_app,
+        "online": online.app,
+        "local": local.app,
+    },
+    "For analysts": {
+        "show": analyst.show,
+        "query": analyst.query,
+        "sql": analyst.sql,
+        "export": analyst.export,
+        "predict": analyst.predict,
+        "report": analyst.report,
+        "page": analyst.page,
+    },
+    "For auditors": {"verify": auditor.verify, "audit": auditor.audit},
+}
+"""Commands and groups of commands, by panel of the help."""
 
-app.command("demo", rich_help_panel="Start here")(demo.demo)
-app.command("docs", rich_help_panel="Start here")(demo.docs)
-app.command("methods", rich_help_panel=CURATOR)(plan.methods)
-app.command("check", rich_help_panel=CURATOR)(schema.check_data)
-app.command("plan", cls=analyst.Conditions, rich_help_panel=CURATOR)(plan.plan)
-app.command("compare", cls=analyst.Conditions, rich_help_panel=CURATOR)(plan.compare)
-app.command("rehearse", cls=analyst.Conditions, rich_help_panel=CURATOR)(plan.rehearse)
-app.command("warm", rich_help_panel=CURATOR)(curator.warm)
-app.command("release", rich_help_panel=CURATOR)(curator.release)
-app.command("solve", rich_help_panel=CURATOR)(curator.solve)
-app.command("show", rich_help_panel=ANALYST)(analyst.show)
-app.command("query", cls=analyst.Conditions, rich_help_panel=ANALYST)(analyst.query)
-app.command("sql", rich_help_panel=ANALYST)(analyst.sql)
-app.command("export", rich_help_panel=ANALYST)(analyst.export)
-app.command("predict", rich_help_panel=ANALYST)(analyst.predict)
-app.command("report", rich_help_panel=ANALYST)(analyst.report)
-app.command("page", rich_help_panel=ANALYST)(analyst.page)
-app.command("serve", rich_help_panel=CURATOR)(serve.serve)
-app.add_typer(schema.app, name="schema", rich_help_panel=CURATOR)
-app.add_typer(ledger.app, name="ledger", rich_help_panel=CURATOR)
-app.add_typer(curator.key_app, name="key", rich_help_panel=CURATOR)
-app.add_typer(online.app, name="online", rich_help_panel=CURATOR)
-app.add_typer(local.app, name="local", rich_help_panel=CURATOR)
-app.command("verify", rich_help_panel=AUDITOR)(auditor.verify)
-app.command("audit", rich_help_panel=AUDITOR)(auditor.audit)
+CONDITIONS = frozenset({"plan", "compare", "rehearse", "query"})
+"""Commands that take conditions, which may begin with a minus."""
+
+for panel, commands in COMMANDS.items():
+    for name, run_by in commands.items():
+        if isinstance(run_by, typer.Typer):
+            app.add_typer(run_by, name=name, rich_help_panel=panel)
+        else:
+            kind = analyst.Conditions if name in CONDITIONS else None
+            app.command(name, cls=kind, rich_help_panel=panel)(run_by)
 
 
 def _version(wanted: bool) -> None:

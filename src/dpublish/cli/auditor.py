@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpublish.cli import screen
-from dpublish.cli.options import Json, LedgerName, ReleaseFile
+from dpublish.cli.options import LedgerName, ReleaseFile, asks
 from dpublish.requests.base import Relation, TierName
 
 if TYPE_CHECKING:
+    from dpublish.requests.analyst import Verdict
     from dpublish.requests.audit import Audited
 
 
+@asks(
+    lambda given: "curator.VerifyPaid" if "ledger" in given else "analyst.Verify",
+    exit_code=lambda found: 0 if found.ok else 5,
+)
 def verify(
+    found: Verdict,
     release: ReleaseFile,
     ledger: Annotated[
         str | None,
@@ -27,7 +33,7 @@ def verify(
         ),
     ] = None,
     name: LedgerName = "default",
-    signer: Annotated[
+    signers: Annotated[
         list[str] | None,
         typer.Option(
             "--signer",
@@ -36,41 +42,27 @@ def verify(
             "fingerprint. Repeatable: any one.",
         ),
     ] = None,
-    json: Json = False,
 ) -> None:
     """Check hashes, format, domain and signatures of a release; its payment with --ledger, and who
     signed with --signer.
 
     Exit code 5 when it fails.
     """
-    from dpublish.requests.analyst import Verify
-    from dpublish.requests.curator import VerifyPaid
-
-    signers = tuple(signer or ())
-    if ledger is None:
-        found = Verify(release=release, signers=signers).run()
-    else:
-        found = VerifyPaid(release=release, signers=signers, ledger=ledger, name=name).run()
-    if json:
-        screen.write_json(found.to_json())
-    elif found.ok:
-        screen.say(f"{release}: {_verdict(ledger is not None, bool(signer))}", style="green")
-        facts = found.facts
-        lines = [
-            (name, str(value))
-            for name, value in facts.items()
-            if not isinstance(value, dict | list)
-        ]
-        signed = [
-            ("signed by", f"{one['name']} ({one['fingerprint']})") for one in facts["signatures"]
-        ]
-        screen.facts([*lines, *(signed or [("signed by", "nobody")])])
-    else:
+    if not found.ok:
         screen.say(f"{release}: does not verify", style="bold red")
         for problem in found.problems:
             screen.say(f"  {problem}")
-    if not found.ok:
-        raise typer.Exit(5)
+        return
+    screen.say(f"{release}: {_verdict(ledger is not None, bool(signers))}", style="green")
+    lines = [
+        (name, str(value))
+        for name, value in found.facts.items()
+        if not isinstance(value, dict | list)
+    ]
+    signed = [
+        ("signed by", f"{one['name']} ({one['fingerprint']})") for one in found.facts["signatures"]
+    ]
+    screen.facts([*lines, *(signed or [("signed by", "nobody")])])
 
 
 def _verdict(paid: bool, signed: bool) -> str:
@@ -90,7 +82,9 @@ def _verdict(paid: bool, signed: bool) -> str:
     return " ".join(found)
 
 
+@asks("audit.Audit", steps=True, exit_code=lambda found: 0 if found.survived else 1)
 def audit(
+    found: Audited,
     method: Annotated[
         str,
         typer.Argument(
@@ -102,7 +96,7 @@ def audit(
             "to distributional privacy.",
         ),
     ],
-    tier: Annotated[
+    tiers: Annotated[
         list[TierName] | None,
         typer.Option(
             "--tier",
@@ -126,7 +120,6 @@ def audit(
             "--samples", metavar="N", min=100, help="Runs on each input of the sampled tier."
         ),
     ] = 2000,
-    json: Json = False,
 ) -> None:
     """Try to refute a method's privacy claim on tiny made-up inputs.
 
@@ -134,24 +127,6 @@ def audit(
     anything about a method is
     listed with the reason. Exit code 1 when one finds a violation.
     """
-    from dpublish.requests.audit import Audit
-
-    with screen.steps(quiet=json) as progress:
-        found = Audit(
-            method=method,
-            tiers=tuple(tier or ()),
-            neighbours=neighbours,
-            samples=samples,
-        ).run(screen.Terminal(progress=progress))
-    if json:
-        screen.write_json(found.to_json())
-    else:
-        _table(found)
-    if not found.survived:
-        raise typer.Exit(1)
-
-
-def _table(found: Audited) -> None:
     from dpublish.audit.trials import Declined
 
     rows: list[tuple[str, ...]] = []

@@ -14,7 +14,6 @@ from dpublish.cli.options import (
     Database,
     Delta,
     Epsilon,
-    Json,
     Ledger,
     LedgerName,
     Method,
@@ -28,16 +27,19 @@ from dpublish.cli.options import (
     Setting,
     SignWith,
     Spark,
-    settings_of,
+    asks,
 )
 from dpublish.errors import did_you_mean
 from dpublish.requests.base import PASSPHRASE
 
 if TYPE_CHECKING:
-    from dpublish.requests.curator import KeyFacts, Released
+    from dpublish.requests.curator import KeyFacts, Released, Signed, Warmed
+    from dpublish.requests.solve import Solved
 
 
+@asks("curator.Release")
 def release(
+    made: Released,
     data: Data,
     schema: SchemaFile,
     ledger: Ledger,
@@ -49,7 +51,7 @@ def release(
     ],
     epsilon: Epsilon = None,
     method: Method = None,
-    setting: Setting = None,
+    settings: Setting = None,
     delta: Delta = None,
     rho: Rho = None,
     database: Database = None,
@@ -78,7 +80,6 @@ def release(
     sign_with: SignWith = None,
     overwrite: Overwrite = False,
     again: Again = False,
-    json: Json = False,
 ) -> None:
     """Publish: check the request, debit the ledger, read the rows, add noise, write the release.
 
@@ -87,33 +88,6 @@ def release(
     rows leaves except through the release itself, so a failure there has a constant text and exit
     code 6.
     """
-    from dpublish.requests.curator import Release
-
-    made = Release(
-        data=data,
-        schema=schema,
-        ledger=ledger,
-        out=out,
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
-        method=method,
-        settings=settings_of(setting),
-        database=database,
-        spark=spark,
-        budget=budget,
-        budget_delta=budget_delta,
-        second_budget=second_budget,
-        key=key,
-        name=name,
-        store=store,
-        sign_with=sign_with,
-        overwrite=overwrite,
-        again=again,
-    ).run(screen.Terminal(quiet=json))
-    if json:
-        screen.write_json(made.to_json())
-        return
     _released(made, _lines(made))
     if not made.release.manifest["publishable"]:
         screen.note(
@@ -164,7 +138,9 @@ def read_problem(text: str) -> str:
     )
 
 
+@asks("solve.Solve")
 def solve(
+    made: Solved,
     problem: Annotated[
         str,
         typer.Argument(
@@ -222,7 +198,7 @@ def solve(
             help="What the public file is: plain, haversine, euclidean, pmed or scp.",
         ),
     ] = "plain",
-    setting: Setting = None,
+    settings: Setting = None,
     budget: NewBudget = None,
     budget_delta: NewBudgetDelta = None,
     second_budget: SecondBudget = False,
@@ -241,7 +217,6 @@ def solve(
     sign_with: SignWith = None,
     overwrite: Overwrite = False,
     again: Again = False,
-    json: Json = False,
 ) -> None:
     """Solve an optimisation problem whose structure is public and whose rows are private, and
     publish the solution.
@@ -249,33 +224,6 @@ def solve(
     The release states the guarantee and what no private method could beat. 'dpublish verify' checks
     the file.
     """
-    from dpublish.requests.solve import Solve
-
-    made = Solve(
-        problem=problem,
-        data=data,
-        public=public,
-        ledger=ledger,
-        out=out,
-        epsilon=epsilon,
-        delta=delta,
-        k=k,
-        form=form,
-        settings=settings_of(setting),
-        budget=budget,
-        budget_delta=budget_delta,
-        second_budget=second_budget,
-        key=key,
-        name=name,
-        title=title,
-        population=population,
-        sign_with=sign_with,
-        overwrite=overwrite,
-        again=again,
-    ).run(screen.Terminal(quiet=json))
-    if json:
-        screen.write_json(made.to_json())
-        return
     signed = [("signed by", one.describe()) for one in made.release.signatures]
     left = ("budget left", made.left.remaining.describe())
     _released(made, [*made.release.summary().items(), *made.cutting, *signed, left])
@@ -295,7 +243,9 @@ Signing = Annotated[
 
 
 @key_app.command("new")
+@asks("curator.NewKey")
 def new_key(
+    made: KeyFacts,
     path: Annotated[
         Path,
         typer.Argument(
@@ -315,63 +265,41 @@ def new_key(
             help=f"Protect it by a passphrase, asked for or taken from {PASSPHRASE}.",
         ),
     ] = False,
-    json: Json = False,
 ) -> None:
     """Make a key that only you can read. Give KEY.pub to your readers, by a way that they trust."""
-    from dpublish.requests.curator import NewKey
-
-    made = NewKey(path=path, name=name, passphrase=passphrase).run(screen.Terminal())
-    if not json:
-        screen.say(
-            f"Made {path} (keep it secret) and {path}.pub (give it away)", style="bold green"
-        )
-    _show_key(made, json=json)
+    screen.say(f"Made {path} (keep it secret) and {path}.pub (give it away)", style="bold green")
+    _show_key(made)
 
 
 @key_app.command("show")
-def show_key(path: KeyFile, json: Json = False) -> None:
+@asks("curator.ShowKey")
+def show_key(found: KeyFacts, path: KeyFile) -> None:
     """Show the public half of a key and its fingerprint."""
-    from dpublish.requests.curator import ShowKey
-
-    _show_key(ShowKey(path=path).run(screen.Terminal()), json=json)
+    _show_key(found)
 
 
 @key_app.command("sign")
-def sign(release: ReleaseFile, sign_with: Signing, json: Json = False) -> None:
+@asks("curator.Sign")
+def sign(signed: Signed, release: ReleaseFile, sign_with: Signing) -> None:
     """Sign a release that was published before. Its content, its manifest and its payment stay as
     they are."""
-    from dpublish.requests.curator import Sign
-
-    signed = Sign(release=release, sign_with=sign_with).run(screen.Terminal())
-    if json:
-        screen.write_json(signed.to_json())
-        return
     screen.say(f"Signed {release}", style="bold green")
     screen.facts([("signed by", one.describe()) for one in signed.signatures])
 
 
-def _show_key(key: KeyFacts, *, json: bool) -> None:
-    facts = key.to_json()
-    if json:
-        screen.write_json(facts)
-    else:
-        screen.facts([(name.replace("_", " "), value) for name, value in facts.items()])
+def _show_key(key: KeyFacts) -> None:
+    screen.facts([(name.replace("_", " "), value) for name, value in key.to_json().items()])
 
 
+@asks("curator.Warm")
 def warm(
-    method: Annotated[
+    done: Warmed,
+    methods: Annotated[
         list[str] | None, typer.Argument(metavar="METHOD", help="Methods to compile; all if none.")
     ] = None,
-    json: Json = False,
 ) -> None:
     """Compile now what releases run, for images and servers. Reads no data and spends nothing.
 
     A release compiles what is missing by itself, before it pays: this only saves it the time.
     """
-    from dpublish.requests.curator import Warm
-
-    done = Warm(methods=tuple(method or ())).run()
-    if json:
-        screen.write_json(done.to_json())
-    else:
-        screen.facts(list(done.methods.items()))
+    screen.facts(list(done.methods.items()))

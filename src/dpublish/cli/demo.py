@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpublish.cli import screen
-from dpublish.cli.options import Json
+from dpublish.cli.options import Json, asks
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from dpublish.requests.docs import Page, Pages
 
 TRAINING = ("age", "ward", "emergency", "stay_days", "readmitted")
 QUESTIONS = (
@@ -69,7 +71,7 @@ class _Tour:
 
         self._title("A private table and what may be known about it without looking")
         _, _, rows, held_out = write_hospital(Path())
-        self._say(
+        screen.say(
             "hospital.csv holds about twenty thousand visits of invented patients: dates, "
             "numbers, labels, missing values and "
             "slips of the pen. hospital.toml was written by hand; nothing in it was read off the "
@@ -170,7 +172,7 @@ class _Tour:
         real ones."""
         from dpublish.releases.base import open_release
 
-        self._say(
+        screen.say(
             "Because these patients are invented, this demo may do what nobody may do with real "
             "rows: show the truth beside "
             "the estimate. Doing so for real data, even once, would publish it without protection.",
@@ -204,7 +206,7 @@ class _Tour:
 
         from dpublish.releases.base import open_release
 
-        self._say(
+        screen.say(
             "A scikit-learn model is trained on the release alone, then tried on visits of other "
             "patients. "
             "In Python: open_release('hospital.dpr').fit(LogisticRegression(), "
@@ -235,7 +237,7 @@ class _Tour:
         release: Any = open_release("hospital.dpr")
         for columns, name in ((("ward",), "wards.png"), (("age", "ward"), "age-ward.png")):
             release.plot(*columns).savefig(name, dpi=150, bbox_inches="tight")
-            self._say(f"Drew {name}")
+            screen.say(f"Drew {name}")
 
     def _finish(self) -> None:
         self._title("Where everything is")
@@ -252,10 +254,10 @@ class _Tour:
             "synthetic.csv": "synthetic rows drawn from the release",
         }
         screen.facts([(name, text) for name, text in meaning.items() if Path(name).exists()])
-        self._say(
+        screen.say(
             "Next: dpublish docs tutorial. To ask the release without Python, open in a browser:"
         )
-        self._say(str(Path.cwd() / "hospital.html"), style="bold")
+        screen.say(str(Path.cwd() / "hospital.html"), style="bold")
 
     def _command(self, *words: str, expect: int = 0) -> int:
         from rich.text import Text
@@ -269,7 +271,7 @@ class _Tour:
         with contextlib.redirect_stderr(failure):
             code = run(words)
         if text := failure.getvalue().strip():
-            self._say(text, style="red" if code else "yellow")
+            screen.say(text, style="red" if code else "yellow")
         if code == INTERRUPTED:  # the command has caught it, and with it the tour should end
             raise KeyboardInterrupt
         if code != expect:
@@ -277,7 +279,7 @@ class _Tour:
                 f"The demo expected exit code {expect} here and got {code}. Please report this."
             )
         if code:
-            self._say(
+            screen.say(
                 f"(refused with exit code {code}, as it should be: nothing was read and nothing "
                 f"was spent)",
                 style="dim",
@@ -289,7 +291,7 @@ class _Tour:
 
         if find_spec(module) is not None:
             return True
-        self._say(
+        screen.say(
             f"This step needs the extra '{extra}' (pip install 'dpublish[{extra}]') and is left "
             f"out.",
             style="yellow",
@@ -303,9 +305,6 @@ class _Tour:
         console = screen.console()
         console.print()
         console.print(Rule(f"{self._step}. {text}", align="left", style="green"))
-
-    def _say(self, text: str, *, style: str | None = None) -> None:
-        screen.say(text, style=style)
 
 
 def _true_counts(rows: pl.DataFrame) -> dict[str, int]:
@@ -381,7 +380,9 @@ def _inside(folder: Path) -> Iterator[None]:
             os.environ["DPUBLISH_STATE"] = before
 
 
+@asks("docs.Docs")
 def docs(
+    found: Page | Pages,
     page: Annotated[
         str | None, typer.Argument(metavar="PAGE", help="A page, for example 'schema'.")
     ] = None,
@@ -389,15 +390,10 @@ def docs(
         str | None, typer.Option("--search", metavar="WORDS", help="Show lines with these words.")
     ] = None,
     path: Annotated[bool, typer.Option("--path", help="Show where the files are.")] = False,
-    json: Json = False,
 ) -> None:
     """Read the documentation that comes with dpublish: a page, or the list of them."""
-    from dpublish.requests.docs import Docs, Page
+    from dpublish.requests.docs import Page
 
-    found = Docs(page=page, search=search).run()
-    if json:
-        screen.write_json(found.to_json())
-        return
     with screen.output():
         if path:
             print(found.path if isinstance(found, Page) else found.folder)

@@ -9,10 +9,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpublish.cli import screen
-from dpublish.cli.options import Delta, Epsilon, Json, LedgerName, LedgerUrl, Rho, SecondBudget
+from dpublish.cli.options import (
+    Delta,
+    Epsilon,
+    LedgerName,
+    LedgerUrl,
+    Rho,
+    SecondBudget,
+    asks,
+)
 
 if TYPE_CHECKING:
+    from dpublish.curator.backup import Backup
     from dpublish.ledger.base import Entry, Status
+    from dpublish.requests.ledger import (
+        Entries,
+        KeyState,
+        OpenedLedger,
+        RestoredLedgers,
+        VerifiedLedger,
+    )
 
 WitnessPlace = Annotated[
     str | None,
@@ -40,7 +56,9 @@ app = typer.Typer(
 
 
 @app.command("open")
+@asks("ledger.OpenLedger")
 def open_(
+    opened: OpenedLedger,
     url: LedgerUrl,
     epsilon: Epsilon = None,
     delta: Delta = None,
@@ -48,52 +66,26 @@ def open_(
     name: LedgerName = "default",
     witness: WitnessPlace = None,
     second_budget: SecondBudget = False,
-    json: Json = False,
 ) -> None:
     """Create a ledger with a budget. The budget is a cap for ever; opening it again with the same
     budget changes nothing."""
-    from dpublish.requests.ledger import OpenLedger
-
-    asked = OpenLedger(
-        url=url,
-        name=name,
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
-        witness=witness,
-        second_budget=second_budget,
-    )
-    opened = asked.run(screen.Terminal())
-    if json:
-        screen.write_json(opened.to_json())
-        return
     there = f"Ledger {url} is open; it was there before."
     screen.say(opened.news[0] if opened.news else there, style="bold green")
     _show(opened.status)
 
 
 @app.command("status")
-def status(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> None:
+@asks("ledger.LedgerStatus")
+def status(balance: Status, url: LedgerUrl, name: LedgerName = "default") -> None:
     """Show the cap, what is spent and what is left, and the unit and relation that these speak
     of."""
-    from dpublish.requests.ledger import LedgerStatus
-
-    balance = LedgerStatus(url=url, name=name).run(screen.Terminal())
-    if json:
-        screen.write_json(balance.to_json())
-    else:
-        _show(balance)
+    _show(balance)
 
 
 @app.command("history")
-def history(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> None:
+@asks("ledger.History")
+def history(found: Entries, url: LedgerUrl, name: LedgerName = "default") -> None:
     """List every entry: what was paid, when, for what, and its hash."""
-    from dpublish.requests.ledger import History
-
-    found = History(url=url, name=name).run(screen.Terminal())
-    if json:
-        screen.write_json(found.to_json())
-        return
     screen.grid(
         ["entry", "when", "kind", "key", "charged", "hash"],
         [
@@ -105,29 +97,25 @@ def history(url: LedgerUrl, name: LedgerName = "default", json: Json = False) ->
 
 
 @app.command("key")
+@asks("ledger.OfKey")
 def key(
+    found: KeyState,
     url: LedgerUrl,
     key: Annotated[str, typer.Argument(metavar="KEY", help="The key of a release or session.")],
     name: LedgerName = "default",
-    json: Json = False,
 ) -> None:
     """Say what was paid under a key, and whether its answer is there, can still be made, or is
     lost."""
-    from dpublish.requests.ledger import OfKey
-
-    found = OfKey(url=url, name=name, key=key).run(screen.Terminal())
-    if json:
-        screen.write_json(found.to_json())
-    else:
-        screen.say(found.describe())
+    screen.say(found.describe())
 
 
 @app.command("verify")
+@asks("ledger.VerifyLedger")
 def verify(
+    found: VerifiedLedger,
     url: LedgerUrl,
     name: LedgerName = "default",
     head: HeadLine = None,
-    json: Json = False,
 ) -> None:
     """Recompute the hash chain and the sums, and hold them against the anchor. Exit code 4 when
     they do not agree.
@@ -136,12 +124,6 @@ def verify(
     new anchor if its own is lost.
     Temporary files that killed runs left beside the ledger and its anchor are removed.
     """
-    from dpublish.requests.ledger import VerifyLedger
-
-    found = VerifyLedger(url=url, name=name, head=head).run(screen.Terminal())
-    if json:
-        screen.write_json(found.to_json())
-        return
     entries = found.status.entries
     screen.say(
         f"{url}: the chain of {entries} entries is whole, and the sums agree.", style="green"
@@ -154,7 +136,9 @@ def verify(
 
 
 @app.command("witness")
+@asks("ledger.Witness")
 def witness(
+    balance: Status,
     url: LedgerUrl,
     place: Annotated[
         str,
@@ -165,7 +149,6 @@ def witness(
     ] = False,
     head: HeadLine = None,
     name: LedgerName = "default",
-    json: Json = False,
 ) -> None:
     """Keep a second anchor at a place of your choice. An older copy of the ledger is refused while
     one of them is left.
@@ -173,36 +156,27 @@ def witness(
     Where the anchor and its witness are both lost, --remove with --head goes on with a ledger that
     has the entry of that line.
     """
-    from dpublish.requests.ledger import Witness
-
-    balance = Witness(url=url, name=name, place=place, remove=remove, head=head).run(
-        screen.Terminal()
-    )
-    _changed(balance, f"{url}: {place} is {'no longer a' if remove else 'a'} witness.", json=json)
+    _changed(balance, f"{url}: {place} is {'no longer a' if remove else 'a'} witness.")
 
 
 @app.command("merge")
-def merge(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> None:
+@asks("ledger.Merge")
+def merge(balance: Status, url: LedgerUrl, name: LedgerName = "default") -> None:
     """Make one budget of several whose names differ in case and blanks only, as ledgers of earlier
     versions may have.
 
     The one with the smallest cap is kept and charged with what the others spent. No budget comes
     back.
     """
-    from dpublish.requests.ledger import Merge
-
-    balance = Merge(url=url, name=name).run(screen.Terminal())
-    _changed(balance, f"{url}: '{balance.name}' is the only budget of this name.", json=json)
+    _changed(balance, f"{url}: '{balance.name}' is the only budget of this name.")
 
 
 @app.command("recover")
-def recover(url: LedgerUrl, name: LedgerName = "default", json: Json = False) -> None:
+@asks("ledger.Recover")
+def recover(balance: Status, url: LedgerUrl, name: LedgerName = "default") -> None:
     """Go on with another copy when the newest is lost. What this machine knows to be spent beyond
     it is written off."""
-    from dpublish.requests.ledger import Recover
-
-    balance = Recover(url=url, name=name).run(screen.Terminal())
-    _changed(balance, f"{url}: in use again. No budget came back.", json=json)
+    _changed(balance, f"{url}: in use again. No budget came back.")
 
 
 WholeFolder = Annotated[
@@ -216,29 +190,26 @@ WholeFolder = Annotated[
 
 
 @app.command("backup")
+@asks("ledger.BackUp")
 def backup(
+    made: Backup,
     url: LedgerUrl,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the backup is made.")],
     folder: WholeFolder = None,
-    json: Json = False,
 ) -> None:
     """Copy a ledger, the store of its answers and a folder, and check the copy. The ledger may be
     in use meanwhile.
 
     Stores of sessions hold exact counts: keep the backup as you keep the rows.
     """
-    from dpublish.requests.ledger import BackUp
-
-    made = BackUp(url=url, out=out, folder=folder).run(screen.Terminal())
-    if json:
-        screen.write_json(made.to_json())
-        return
     screen.say(f"{out}: {made.files} files, checked.", style="green")
     screen.facts([(f"head line of '{name}'", line) for name, line in made.heads.items()])
 
 
 @app.command("restore")
+@asks("ledger.Restore")
 def restore(
+    found: RestoredLedgers,
     backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="A backup.")],
     url: LedgerUrl,
     folder: WholeFolder = None,
@@ -249,25 +220,15 @@ def restore(
             help="Take a backup that lacks what this machine has seen; that is written off.",
         ),
     ] = False,
-    json: Json = False,
 ) -> None:
     """Put a backup back where nothing is, after checking all of it. Exit code 4 when it is older
     than what this machine has seen."""
-    from dpublish.requests.ledger import Restore
-
-    found = Restore(backup=backup, url=url, folder=folder, older=older).run(screen.Terminal())
-    if json:
-        screen.write_json(found.to_json())
-        return
     screen.say(f"{url}: restored from {backup}, and checked.", style="green")
     for one in found.budgets:
         _show(one)
 
 
-def _changed(balance: Status, what: str, *, json: bool) -> None:
-    if json:
-        screen.write_json(balance.to_json())
-        return
+def _changed(balance: Status, what: str) -> None:
     screen.say(what, style="green")
     _show(balance)
 

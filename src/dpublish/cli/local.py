@@ -4,12 +4,15 @@ device."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpublish.cli import screen
-from dpublish.cli.options import Json
+from dpublish.cli.options import asks
+
+if TYPE_CHECKING:
+    from dpublish.requests.local import Randomized, SurveyPlan, SurveyResults
 
 app = typer.Typer(
     help="Run a survey in which every person randomises their own answers.",
@@ -24,21 +27,17 @@ Level = Annotated[float, typer.Option("--level", metavar="P", help="Confidence o
 
 
 @app.command("plan")
+@asks("local.PlanSurvey")
 def plan(
+    found: SurveyPlan,
     survey: SurveyFile,
     people: Annotated[
         int, typer.Option("--people", "-n", metavar="N", min=1, help="How many people may answer.")
     ] = 10_000,
-    json: Json = False,
 ) -> None:
     """Show what a survey costs each person and how exact it would be. Needs no answers."""
     from dpublish.privacy.cost import show
-    from dpublish.requests.local import PlanSurvey
 
-    found = PlanSurvey(survey=survey, people=people).run()
-    if json:
-        screen.write_json(found.to_json())
-        return
     read = found.survey
     screen.say(
         f"Survey '{read.name}' costs each person epsilon = {show(read.cost)} "
@@ -55,7 +54,9 @@ def plan(
 
 
 @app.command("randomize")
+@asks("local.Randomize")
 def randomize(
+    made: Randomized,
     answers: Annotated[
         Path, typer.Argument(metavar="ANSWERS", help="CSV with a row for each person. Private.")
     ],
@@ -88,24 +89,17 @@ def randomize(
             help="Who each row is; needed when a wallet holds several.",
         ),
     ] = None,
-    json: Json = False,
 ) -> None:
     """Turn answers into reports that may be given to anyone. Run it where the answers are."""
-    from dpublish.requests.local import Randomize
-
-    made = Randomize(
-        answers=answers, survey=survey, out=out, wallet=wallet, budget=budget, person=person
-    ).run()
-    if json:
-        screen.write_json(made.to_json())
-    else:
-        screen.say(
-            f"Wrote reports to {out}. They may be given away; the answers may not.", style="green"
-        )
+    screen.say(
+        f"Wrote reports to {out}. They may be given away; the answers may not.", style="green"
+    )
 
 
 @app.command("aggregate")
+@asks("local.Aggregate")
 def aggregate(
+    found: SurveyResults,
     reports: Annotated[
         list[Path], typer.Argument(metavar="REPORTS...", help="Report files of this survey (CSV).")
     ],
@@ -118,15 +112,8 @@ def aggregate(
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Also write everything as JSON."),
     ] = None,
-    json: Json = False,
 ) -> None:
     """Estimate, with error bars, what everybody answered. Free: it only reads reports."""
-    from dpublish.requests.local import Aggregate
-
-    found = Aggregate(reports=tuple(reports), survey=survey, level=level, most=most, out=out).run()
-    if json:
-        screen.write_json(found.to_json())
-        return
     head = f"Survey '{found.survey.name}': {found.people:,} people"
     screen.say(f"{head}, {100 * level:.4g}% intervals.")
     for name, result in found.results.items():

@@ -14,17 +14,18 @@ from dpublish.cli.options import (
     Data,
     Database,
     Epsilon,
-    Json,
     Ledger,
     LedgerName,
     NewBudget,
     SchemaFile,
     SecondBudget,
     Setting,
-    settings_of,
+    asks,
 )
 
 if TYPE_CHECKING:
+    from dpublish.curator.sessions.answers import OnlineAnswer
+    from dpublish.privacy.plan import Plan
     from dpublish.requests.online import SessionShown
 
 app = typer.Typer(
@@ -47,22 +48,16 @@ OnlineMethod = Annotated[
 
 
 @app.command("plan")
+@asks("online.PlanSession")
 def plan(
+    priced: Plan,
     schema: SchemaFile,
     epsilon: Epsilon = None,
     method: OnlineMethod = "median-mechanism",
-    setting: Setting = None,
-    json: Json = False,
+    settings: Setting = None,
 ) -> None:
     """Say what a session would promise, from the schema alone. Nothing is read and nothing is
     spent."""
-    from dpublish.requests.online import PlanSession
-
-    given = settings_of(setting)
-    priced = PlanSession(schema=schema, epsilon=epsilon, method=method, settings=given).run()
-    if json:
-        screen.write_json(priced.to_json())
-        return
     screen.say(f"{priced.method} of '{priced.schema.name}'", style="bold")
     for sentence in (*priced.sentences, *priced.meaning):
         screen.say(f"  {sentence}")
@@ -71,7 +66,9 @@ def plan(
 
 
 @app.command("open")
+@asks("online.OpenSession")
 def open_(
+    opened: SessionShown,
     data: Data,
     session: Annotated[
         Path,
@@ -81,7 +78,7 @@ def open_(
     ledger: Ledger,
     epsilon: Epsilon = None,
     method: OnlineMethod = "median-mechanism",
-    setting: Setting = None,
+    settings: Setting = None,
     database: Database = None,
     budget: NewBudget = None,
     second_budget: SecondBudget = False,
@@ -95,32 +92,16 @@ def open_(
     ] = None,
     again: Again = False,
     name: LedgerName = "default",
-    json: Json = False,
 ) -> None:
     """Pay for a session, count the rows once, and make the folder that 'ask' reads. Nothing else is
     ever charged for it."""
-    from dpublish.requests.online import OpenSession
-
-    opened = OpenSession(
-        data=data,
-        session=session,
-        schema=schema,
-        ledger=ledger,
-        epsilon=epsilon,
-        method=method,
-        settings=settings_of(setting),
-        database=database,
-        budget=budget,
-        second_budget=second_budget,
-        key=key,
-        again=again,
-        name=name,
-    ).run(screen.Terminal(quiet=json))
-    _show(opened, json=json, title=f"Session {session} is open")
+    _show(opened, title=f"Session {session} is open")
 
 
 @app.command("ask")
+@asks("online.Ask")
 def ask(
+    answer: OnlineAnswer,
     session: SessionFolder,
     query: Annotated[
         str | None, typer.Argument(metavar="QUERY", help='A predicate, for example "age >= 40".')
@@ -141,15 +122,8 @@ def ask(
             help="Name of this query. The same key again gives the same answer.",
         ),
     ] = None,
-    json: Json = False,
 ) -> None:
     """Answer one query. Easy ones are free; hard ones use up one of the session's hard answers."""
-    from dpublish.requests.online import Ask
-
-    answer = Ask(session=session, query=query, weights=weights, key=key).run()
-    if json:
-        screen.write_json(answer.to_json())
-        return
     screen.say(str(answer.estimate), style="bold")
     screen.facts(
         [
@@ -166,26 +140,20 @@ def ask(
 
 
 @app.command("status")
-def status(session: SessionFolder, json: Json = False) -> None:
+@asks("online.SessionState")
+def status(found: SessionShown, session: SessionFolder) -> None:
     """Show how many queries were asked, and how many hard answers are left."""
-    from dpublish.requests.online import SessionState
-
-    _show(SessionState(session=session).run(), json=json)
+    _show(found)
 
 
 @app.command("close")
-def close(session: SessionFolder, json: Json = False) -> None:
+@asks("online.CloseSession")
+def close(closed: SessionShown, session: SessionFolder) -> None:
     """End a session for good and delete its private part. Its answers stay readable."""
-    from dpublish.requests.online import CloseSession
-
-    closed = CloseSession(session=session).run()
-    _show(closed, json=json, title=f"Session {session} is closed")
+    _show(closed, title=f"Session {session} is closed")
 
 
-def _show(session: SessionShown, *, json: bool, title: str | None = None) -> None:
-    if json:
-        screen.write_json(session.to_json())
-        return
+def _show(session: SessionShown, *, title: str | None = None) -> None:
     now = session.status
     promise, compared = session.promise
     for line in session.news:

@@ -1,12 +1,19 @@
-"""Arguments and options that several commands share, and how their text is read."""
+"""Arguments and options that several commands share, how their text is read, and how a command is
+made of a request."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from dpublish.cli import screen
 from dpublish.errors import InputError
 
 Json = Annotated[
@@ -137,3 +144,90 @@ def settings_of(pairs: list[str] | None) -> dict[str, str]:
             raise InputError(f"--set {key.strip()} is given twice.")
         out[key.strip()] = value
     return out
+
+
+def names_of(parts: list[str] | None) -> tuple[str, ...]:
+    """Names that stand in one text or in several: `a,b` or `a` and `b`."""
+    return tuple(name.strip() for part in parts or () for name in part.split(",") if name.strip())
+
+
+Show = Callable[..., None]
+
+
+def asks(
+    request: str | Callable[[Mapping[str, Any]], str],
+    *,
+    steps: bool = False,
+    note: str | None = None,
+    exit_code: Callable[[Any], int] = lambda found: 0,
+    **read: Callable[[Any], Any],
+) -> Callable[[Show], Show]:
+    """Make a command of the function that shows what came of a request.
+
+    Its first parameter is the result; the others are arguments and options, and those that bear the
+    name of a field of the request fill it. With --json the result is written instead, and nothing
+    is shown.
+
+    Parameters
+    ----------
+    request
+        Module and class in `dpublish.requests`, which are loaded when the command runs; or what
+        says them, where they depend on what was given.
+    steps
+        Whether work that reads no private row names its steps too.
+    note, exit_code
+        What is said, and how the command ends, whether the result was shown or written.
+    read
+        For options that are no value of their field yet, how to read them.
+    """
+
+    readers: dict[str, Callable[[Any], Any]] = {"settings": settings_of, **read}
+
+    def command(show: Show) -> Show:
+        @functools.wraps(show)
+        def run(*, json: bool, **given: Any) -> None:
+            fields = {
+                name: readers.get(name, _as_field)(value)
+                for name, value in given.items()
+                if value is not None
+            }
+            asked = request if isinstance(request, str) else request(fields)
+            found = answer_to(asked, fields, steps=steps, quiet=json)
+            if json:
+                screen.write_json(found.to_json())
+            else:
+                show(found, **given)
+            if note is not None:
+                screen.note(note)
+            if exit_code(found):
+                raise typer.Exit(exit_code(found))
+
+        _, *declared = inspect.signature(show).parameters.values()
+        written = {one.name: one.annotation for one in declared}
+        run.__annotations__ = {**written, "json": Json, "return": None}
+        hints = run.__annotations__ = get_type_hints(run, include_extras=True)
+        last = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False)
+        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [one.replace(annotation=hints[one.name]) for one in (*declared, last)]
+        )
+        return run
+
+    return command
+
+
+def answer_to(
+    request: str, given: dict[str, Any], *, steps: bool = False, quiet: bool = False
+) -> Any:
+    """Run a request with those of the given values that it has a field for."""
+    module, name = request.split(".")
+    kind = getattr(import_module(f"dpublish.requests.{module}"), name)
+    fields = {one.name for one in dataclasses.fields(kind)}
+    asked = kind(**{name: value for name, value in given.items() if name in fields})
+    if not steps:
+        return asked.run(screen.Terminal(quiet=quiet))
+    with screen.steps(quiet=quiet) as progress:
+        return asked.run(screen.Terminal(progress=progress))
+
+
+def _as_field(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -18,13 +18,16 @@ from dpublish.cli.options import (
     Rho,
     SchemaFile,
     Setting,
+    asks,
     settings_of,
 )
 
 if TYPE_CHECKING:
     from dpublish.catalogue import Door
-    from dpublish.curator.rehearse import Answered
+    from dpublish.curator.rehearse import Answered, Rehearsal
     from dpublish.methods.registry import MethodHelp
+    from dpublish.requests.curator import MethodList
+    from dpublish.requests.plans import Compared
 
 _TYPED: dict[Door, str] = {
     "release": "release --method",
@@ -34,20 +37,17 @@ _TYPED: dict[Door, str] = {
 """Where methods are called, with what is typed there."""
 
 
+@asks("curator.Methods")
 def methods(
+    found: MethodList | MethodHelp,
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="One method, with all its settings.")
     ] = None,
-    json: Json = False,
 ) -> None:
     """List the methods of 'release', 'online' and 'solve', or explain one: what it needs, shows and
     hides, and its settings."""
-    from dpublish.requests.curator import MethodList, Methods
+    from dpublish.requests.curator import MethodList
 
-    found = Methods(name=name).run()
-    if json:
-        screen.write_json(found.to_json())
-        return
     if not isinstance(found, MethodList):
         _explain(found)
         return
@@ -155,7 +155,7 @@ def plan(
     if survey is not None:
         from dpublish.cli.local import plan as plan_survey
 
-        plan_survey(survey, size or 10_000, json)
+        plan_survey(survey=survey, people=size or 10_000, json=json)
         return
     if schema is None and method not in catalogued("solve"):
         raise typer.BadParameter("Missing option '--schema' / '-s'.")
@@ -223,12 +223,14 @@ def _figure(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.3g}"
 
 
+@asks("plans.Rehearse", steps=True)
 def rehearse(
+    found: Rehearsal,
     schema: SchemaFile,
     epsilon: Epsilons = None,
     method: Method = None,
-    setting: Setting = None,
-    question: Questions = None,
+    settings: Setting = None,
+    questions: Questions = None,
     public: Annotated[
         str | None,
         typer.Option(
@@ -245,32 +247,12 @@ def rehearse(
         typer.Option("--out", "-o", metavar="PAGE", help="Also write the page of the release."),
     ] = None,
     overwrite: Overwrite = False,
-    json: Json = False,
 ) -> None:
     """Make the whole release on stand-in rows, and ask it your questions. Free: no ledger, no data.
 
     The answers stand beside the truth about the stand-in rows. Nothing here is about the private
     data, and a table that a ledger on this machine has paid for is refused as a stand-in.
     """
-    from dpublish.requests.plans import Rehearse
-
-    with screen.steps(quiet=json) as progress:
-        found = Rehearse(
-            schema=schema,
-            epsilon=epsilon,
-            delta=delta,
-            rho=rho,
-            method=method,
-            settings=settings_of(setting),
-            questions=tuple(question or ()),
-            public=public,
-            size=size,
-            out=out,
-            overwrite=overwrite,
-        ).run(screen.Terminal(progress=progress))
-    if json:
-        screen.write_json(found.to_json())
-        return
     words = f"{found.rows:,} stand-in rows, {found.stand_in}"
     screen.say(f"Rehearsal of {found.method} for '{found.dataset}': {words}", style="bold")
     for priced in found.plans:
@@ -281,10 +263,12 @@ def rehearse(
         screen.say(f"Wrote {out}, a page about the stand-in rows")
 
 
+@asks("plans.Compare", steps=True)
 def compare(
+    found: Compared,
     schema: SchemaFile,
     epsilon: Epsilons = "1",
-    question: Questions = None,
+    questions: Questions = None,
     target: Annotated[
         str | None,
         typer.Option(
@@ -293,13 +277,12 @@ def compare(
             help="The label to predict; with --question, the target that methods are told.",
         ),
     ] = None,
-    method: Annotated[
+    methods: Annotated[
         list[str] | None,
         typer.Option("--method", "-m", metavar="NAME", help="Only these methods. Repeatable."),
     ] = None,
     size: Size = None,
     delta: Delta = None,
-    json: Json = False,
 ) -> None:
     """Compare methods by the expected error of your questions, or by how well a target can be
     learnt, without data, and recommend one.
@@ -307,21 +290,7 @@ def compare(
     Every suitable method is tried on stand-in rows that are drawn from the schema.
     """
     from dpublish.curator.rehearse import NOT_ABOUT
-    from dpublish.requests.plans import Compare
 
-    with screen.steps(quiet=json) as progress:
-        found = Compare(
-            schema=schema,
-            epsilon=epsilon or "1",
-            delta=delta,
-            questions=tuple(question or ()),
-            target=target,
-            size=size,
-            methods=tuple(method or ()),
-        ).run(screen.Terminal(progress=progress))
-    if json:
-        screen.write_json(found.to_json())
-        return
     if found.target is not None:
         best_first = sorted(found.worlds.items(), key=lambda pair: -sum(map(sum, pair[1])))
         screen.grid(

@@ -13,7 +13,6 @@ from dpublish.cli.options import (
     Data,
     Database,
     Delta,
-    Json,
     Ledger,
     LedgerName,
     NewBudget,
@@ -21,13 +20,14 @@ from dpublish.cli.options import (
     Overwrite,
     SchemaFile,
     SecondBudget,
+    asks,
 )
 
 if TYPE_CHECKING:
     from dpublish.curator.check import DataCheck
     from dpublish.declare.columns import Column
     from dpublish.declare.schema import Schema
-    from dpublish.requests.schemas import SchemaText
+    from dpublish.requests.schemas import Checked, Discovered, Drafted, SchemaShown, SchemaText
 
 app = typer.Typer(
     help="Write, check and show schemas: the public facts that a release rests on.",
@@ -39,7 +39,13 @@ SchemaPath = Annotated[Path, typer.Argument(metavar="SCHEMA", help="A schema fil
 
 
 @app.command("draft")
+@asks(
+    "schemas.Draft",
+    note="This draft was read off private rows: keep it private. Replace its levels and bounds by "
+    "what you know without looking at the data, then delete the [draft] table.",
+)
 def draft(
+    made: Drafted,
     data: Data,
     name: Annotated[
         str | None,
@@ -59,7 +65,6 @@ def draft(
         ),
     ] = None,
     overwrite: Overwrite = False,
-    json: Json = False,
 ) -> None:
     """Guess a schema from the rows, as a private starting point.
 
@@ -67,24 +72,11 @@ def draft(
     a person has replaced
     its levels and bounds by public knowledge and has deleted the [draft] table.
     """
-    from dpublish.requests.schemas import Draft
-
-    asked = Draft(
-        data=data, name=name, database=database, sheet=sheet, out=out, overwrite=overwrite
-    )
-    made = asked.run(screen.Terminal(quiet=json))
-    if json:
-        screen.write_json(made.to_json())
-    elif made.toml is not None:
+    if made.toml is not None:
         with screen.output():
             print(made.toml, end="")
     else:
         screen.say(f"Draft written to {out}")
-    screen.note(
-        "This draft was read off private rows: keep it private. Replace its levels and bounds by "
-        "what you know without "
-        "looking at the data, then delete the [draft] table."
-    )
 
 
 SchemaOut = Annotated[
@@ -94,7 +86,9 @@ SchemaOut = Annotated[
 
 
 @app.command("from-codebook")
+@asks("schemas.FromCodebook")
 def from_codebook(
+    found: SchemaText,
     codebook: Annotated[Path, typer.Argument(metavar="CODEBOOK", help="A code book.")],
     name: Annotated[
         str | None,
@@ -104,20 +98,19 @@ def from_codebook(
     ] = None,
     out: SchemaOut = None,
     overwrite: Overwrite = False,
-    json: Json = False,
 ) -> None:
     """Write a schema from a code book. No row is read, so it needs no stamp and is not private.
 
     Reads code books in JSON and CSV, Frictionless Table Schema, Croissant, DDI, and labels of SPSS
     and Stata (.sps, .do; .sav and .dta with pyreadstat).
     """
-    from dpublish.requests.schemas import FromCodebook
-
-    _show_text(FromCodebook(codebook=codebook, name=name, out=out, overwrite=overwrite).run(), json)
+    _show_text(found)
 
 
 @app.command("discover")
+@asks("schemas.Discover")
 def discover(
+    made: Discovered,
     data: Data,
     schema: SchemaFile,
     ledger: Ledger,
@@ -131,7 +124,7 @@ def discover(
         Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the schema.")
     ],
     delta: Delta = None,
-    column: Annotated[
+    columns: Annotated[
         list[str] | None,
         typer.Option("--column", metavar="NAME", help="Only this column. Repeatable."),
     ] = None,
@@ -160,7 +153,6 @@ def discover(
     ] = None,
     overwrite: Overwrite = False,
     again: Again = False,
-    json: Json = False,
 ) -> None:
     """Find levels, bounds and edges for a part of a budget, where there is no code book.
 
@@ -168,31 +160,6 @@ def discover(
     is found, with noise; the new schema cites the receipt and is not private. 'dpublish plan
     --method discovery' says before how many people a level needs.
     """
-    from dpublish.requests.schemas import Discover
-
-    made = Discover(
-        data=data,
-        schema=schema,
-        ledger=ledger,
-        epsilon=epsilon,
-        delta=delta,
-        out=out,
-        columns=tuple(column or ()),
-        edges=edges,
-        max_levels=max_levels,
-        database=database,
-        budget=budget,
-        budget_delta=budget_delta,
-        second_budget=second_budget,
-        key=key,
-        name=name,
-        release_out=release_out,
-        overwrite=overwrite,
-        again=again,
-    ).run(screen.Terminal(quiet=json))
-    if json:
-        screen.write_json(made.to_json())
-        return
     screen.say(f"Schema written to {made.out}", style="green")
     left = ("budget left", made.released.left.remaining.describe())
     screen.facts([*made.released.release.summary().items(), left])
@@ -201,7 +168,9 @@ def discover(
 
 
 @app.command("new")
+@asks("schemas.NewSchema")
 def new(
+    found: SchemaText,
     template: Annotated[
         str,
         typer.Option(
@@ -210,18 +179,12 @@ def new(
     ],
     out: SchemaOut = None,
     overwrite: Overwrite = False,
-    json: Json = False,
 ) -> None:
     """Write a schema to start from, for a survey, hospital stays, a register or baskets."""
-    from dpublish.requests.schemas import NewSchema
-
-    _show_text(NewSchema(template=template, out=out, overwrite=overwrite).run(), json)
+    _show_text(found)
 
 
-def _show_text(made: SchemaText, json: bool) -> None:
-    if json:
-        screen.write_json(made.to_json())
-        return
+def _show_text(made: SchemaText) -> None:
     if made.out is None:
         with screen.output():
             print(made.toml, end="")
@@ -233,7 +196,9 @@ def _show_text(made: SchemaText, json: bool) -> None:
 
 
 @app.command("check")
+@asks("schemas.CheckSchema", exit_code=lambda found: 2 if found.problems else 0)
 def check(
+    found: Checked,
     path: SchemaPath,
     data: Annotated[
         str | None,
@@ -241,27 +206,25 @@ def check(
             "--data", metavar="DATA", help="Also check that this file has the declared columns."
         ),
     ] = None,
-    json: Json = False,
 ) -> None:
     """Check that a schema is complete: kinds, levels, bounds, unit, no draft stamp. Exit code 2
     when it is not."""
-    from dpublish.requests.schemas import CheckSchema
-
-    found = CheckSchema(path=path, data=data).run()
-    if json:
-        screen.write_json(found.to_json())
-    elif found.problems or found.schema is None:
+    if found.problems or found.schema is None:
         screen.say(f"{path}: {len(found.problems)} problem(s)", style="bold red")
         for problem in found.problems:
             screen.say(f"  {problem}")
     else:
         unit = _unit_words(found.schema)
         screen.say(f"{path}: complete. {len(found.schema.columns)} columns, {unit}.", style="green")
-    if found.problems:
-        raise typer.Exit(2)
 
 
+@asks(
+    "schemas.CheckData",
+    note="This was read off private rows: it is as private as they are, and no release.",
+    exit_code=lambda found: 0 if found.ok else 2,
+)
 def check_data(
+    found: DataCheck,
     data: Data,
     schema: SchemaFile,
     database: Database = None,
@@ -278,7 +241,6 @@ def check_data(
         typer.Option("--out", "-o", metavar="FILE", help="Also write it as JSON, for you alone."),
     ] = None,
     overwrite: Overwrite = False,
-    json: Json = False,
 ) -> None:
     """Look at all rows, and say what a release would read of them. For the curator's eyes alone.
 
@@ -287,27 +249,6 @@ def check_data(
     private
     as the rows. Exit code 2 when something would not be read. A release never reads its result.
     """
-    from dpublish.requests.schemas import CheckData
-
-    asked = CheckData(
-        data=data,
-        schema=schema,
-        database=database,
-        at_least=at_least,
-        out=out,
-        overwrite=overwrite,
-    )
-    found = asked.run(screen.Terminal(quiet=json))
-    if json:
-        screen.write_json(found.to_json())
-    else:
-        _show_check(found)
-    screen.note("This was read off private rows: it is as private as they are, and no release.")
-    if not found.ok:
-        raise typer.Exit(2)
-
-
-def _show_check(found: DataCheck) -> None:
     screen.grid(
         [
             "column",
@@ -345,7 +286,9 @@ def _show_check(found: DataCheck) -> None:
     if found.format is not None:
         from dpublish.curator.formats import delimiter_name
 
-        form = f"{found.format.encoding}, cut at {delimiter_name(found.format.delimiter)}s"
+        mark = found.format.delimiter
+        cut = "one column" if mark is None else f"cut at {delimiter_name(mark)}s"
+        form = f"{found.format.encoding}, {cut}"
         lines.append(("file as found", form))
     if found.unit is not None:
         unit = found.unit
@@ -367,14 +310,9 @@ def _show_check(found: DataCheck) -> None:
 
 
 @app.command("show")
-def show(path: SchemaPath, json: Json = False) -> None:
+@asks("schemas.ShowSchema")
+def show(shown: SchemaShown, path: SchemaPath) -> None:
     """Show a schema as dpublish reads it, with every default filled in."""
-    from dpublish.requests.schemas import ShowSchema
-
-    shown = ShowSchema(path=path).run()
-    if json:
-        screen.write_json(shown.to_json())
-        return
     schema = shown.schema
     size = "size" if schema.neighbours == "replace-one" else "nominal_size"
     screen.facts(

@@ -16,6 +16,7 @@ from dpublish.requests.base import PASSPHRASE, Caller, Progress, plain
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from dpublish.ledger.base import Actor
 
@@ -89,38 +90,34 @@ def write_json(document: Mapping[str, Any]) -> None:
 
 def say(text: str, *, style: str | None = None) -> None:
     """A paragraph for people."""
-    from rich.text import Text
-
     with output():
-        console().print(Text(visible(text), style=style or ""), soft_wrap=not sys.stdout.isatty())
+        console().print(_text(text, style or ""), soft_wrap=not sys.stdout.isatty())
 
 
 def note(text: str) -> None:
     """A remark beside the result, on stderr, so that it never ends up in a file made by
     redirection."""
     from rich.console import Console
-    from rich.text import Text
 
-    Console(stderr=True, highlight=False).print(Text(visible(text), style="yellow"), soft_wrap=True)
+    Console(stderr=True, highlight=False).print(_text(text, "yellow"), soft_wrap=True)
 
 
 def facts(pairs: Iterable[tuple[str, str]], *, title: str | None = None) -> None:
     """Name and value, one pair a line."""
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(
         box=None,
         show_header=False,
         padding=(0, 2, 0, 0),
-        title=_title(title),
+        title=None if title is None else _text(title),
         title_justify="left",
         title_style="bold",
     )
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in pairs:
-        table.add_row(Text(visible(name)), Text(visible(value)))
+        table.add_row(_text(name), _text(value))
     with output():
         console().print(table)
 
@@ -135,31 +132,30 @@ def grid(
     """A table; `right` are the columns that hold numbers."""
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(
         box=box.SIMPLE_HEAD,
         header_style="bold",
-        title=_title(title),
+        title=None if title is None else _text(title),
         title_justify="left",
         title_style="bold",
         pad_edge=False,
     )
     for position, header in enumerate(headers):
         table.add_column(
-            Text(visible(header)), justify="right" if position in right else "left", overflow="fold"
+            _text(header), justify="right" if position in right else "left", overflow="fold"
         )
     for row in rows:
-        table.add_row(*(Text(visible(cell)) for cell in row))
+        table.add_row(*map(_text, row))
     with output():
         console().print(table)
 
 
-def _title(text: str | None) -> Any:
-    """A title as it is: as plain text it would be read as markup."""
+def _text(text: str, style: str = "") -> Text:
+    """Words as they are: as plain text they would be read as markup."""
     from rich.text import Text
 
-    return None if text is None else Text(visible(text))
+    return Text(visible(text), style=style)
 
 
 def frame_grid(frame: Any, *, most: int, title: str | None = None) -> None:

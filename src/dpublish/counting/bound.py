@@ -13,8 +13,8 @@ belongs to nobody whom the guarantee could protect, and is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -32,12 +32,27 @@ HELD_ROWS = 1 << 24
 
 _MAX_PARTS = 1 << 20
 
+T = TypeVar("T")
+Progress = Callable[[int], None]
 Flags = NDArray[np.bool_]
 Columns = list[NDArray[Any]]
 """Rows as columns of equal length."""
 
 Said = Callable[[NDArray[np.int64]], tuple[CellArray, NDArray[np.int64]]]
 """What some rows say: words end to end, and where those of each row start and the last ones end."""
+
+
+def reported(batches: Iterable[T], progress: Progress | None) -> Iterator[T]:
+    """The same batches; `progress` is called with 0 once for each: a sign of life that tells
+    nothing about how much is left."""
+    for batch in batches:
+        if progress is not None:
+            progress(0)
+        yield batch
+
+
+def joined(parts: Sequence[NDArray[Any]], dtype: Any) -> NDArray[Any]:
+    return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
 
 
 def keep_rows(units: pl.Series, said: Said, c: int, key: bytes) -> Flags:

@@ -8,7 +8,6 @@ gives the same answer. Two or more threads share the work of large batches.
 
 from __future__ import annotations
 
-import abc
 import itertools
 import math
 import os
@@ -20,7 +19,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.counting.bound import Columns, bounded_rows, codes_said, numbers_said
+from dpublish.counting.bound import (
+    Columns,
+    Progress,
+    bounded_rows,
+    codes_said,
+    joined,
+    numbers_said,
+    reported,
+)
 from dpublish.counting.kernels import (
     DIGIT_BITS,
     DIGITS,
@@ -51,8 +58,6 @@ from dpublish.declare.statistic import (
 from dpublish.errors import SchemaError
 from dpublish.sources.sources import Source
 
-Progress = Callable[[int], None]
-
 DIRECT_CELLS = 1 << 20
 PIECE_ROWS = 1 << 25
 MAX_TABLE_CELLS = 1 << 27
@@ -75,9 +80,12 @@ def count_cells(
     with Threads() as threads:
         column = schema.unit.column
         if column is None:
-            counter = _new_counter(domain, builder, threads, source.rows_hint())
-            for batch, _ in source.coded(Encoder(domain)):
-                _alive(progress)
+            counter = (
+                _DirectCounter(domain, builder, threads)
+                if domain.size <= DIRECT_CELLS
+                else _SortingCounter(domain, builder, threads, source.rows_hint())
+            )
+            for batch, _ in reported(source.coded(Encoder(domain)), progress):
                 counter.add(batch.codes, batch.keep)
             return counter.finish()
 
@@ -132,8 +140,7 @@ def _kept_codes(
     """The codes of the kept rows, a batch at a time."""
     column, shape = schema.unit.column, domain.shape
     if column is None:
-        for batch, _ in source.coded(Encoder(domain)):
-            _alive(progress)
+        for batch, _ in reported(source.coded(Encoder(domain)), progress):
             yield batch.kept()
         return
     yield from bounded_rows(
@@ -149,15 +156,9 @@ def _kept(
     source: Source, domain: Domain, column: str, progress: Progress | None
 ) -> Iterator[tuple[Columns, pl.Series]]:
     """The codes of the rows that no column drops, and their units."""
-    for batch, units in source.coded(Encoder(domain), column):
-        _alive(progress)
+    for batch, units in reported(source.coded(Encoder(domain), column), progress):
         assert units is not None
         yield batch.kept(), units if batch.keep is None else units.filter(pl.Series(batch.keep))
-
-
-def _alive(progress: Progress | None) -> None:
-    if progress is not None:
-        progress(0)
 
 
 class TableCounter:
@@ -166,10 +167,7 @@ class TableCounter:
 
     def __init__(self, asked: ContingencyTables, threads: Threads) -> None:
         self._threads, self._asked, tables = threads, asked, asked.tables
-        shape = list(asked.domain.shape)
-        for place, group_of in asked.groups.items():
-            shape[place] = int(group_of.max()) + 1
-        self._shape = shape
+        self._shape = shape = asked.shape
         self._groups = {
             place: group_of.astype(code_dtype(shape[place]))
             for place, group_of in asked.groups.items()
@@ -254,13 +252,9 @@ class _CodeColumns:
             parts = self._parts[place]
             if self._whole is not None:
                 parts.insert(0, self._whole[place][: self._used])
-            whole = parts[0] if len(parts) == 1 else _joined(parts, kind)
+            whole = parts[0] if len(parts) == 1 else joined(parts, kind)
             parts.clear()
             yield whole
-
-
-def _joined(parts: Sequence[NDArray[Any]], dtype: Any) -> NDArray[Any]:
-    return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
 
 
 class Threads:
@@ -367,23 +361,7 @@ class _CellBuilder:
             extend_group(group, codes[column][low:high], np.uint32(cardinality))
 
 
-class _Counter(abc.ABC):
-    @abc.abstractmethod
-    def add(self, codes: Sequence[CodeArray], keep: NDArray[np.bool_] | None) -> None: ...
-
-    @abc.abstractmethod
-    def finish(self) -> SparseCounts: ...
-
-
-def _new_counter(
-    domain: Domain, builder: _CellBuilder, threads: Threads, rows: int | None
-) -> _Counter:
-    if domain.size <= DIRECT_CELLS:
-        return _DirectCounter(domain, builder, threads)
-    return _SortingCounter(domain, builder, threads, rows)
-
-
-class _DirectCounter(_Counter):
+class _DirectCounter:
     """One counter a cell and thread."""
 
     def __init__(self, domain: Domain, builder: _CellBuilder, threads: Threads) -> None:
@@ -412,7 +390,7 @@ class _DirectCounter(_Counter):
         return SparseCounts(cells, counts)
 
 
-class _SortingCounter(_Counter):
+class _SortingCounter:
     """Collects cells into a piece of bounded size; full pieces are sorted, counted and merged."""
 
     def __init__(

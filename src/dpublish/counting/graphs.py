@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -22,6 +22,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dpublish.counting.bound import Progress, reported
 from dpublish.declare.encode import EXACT_WHOLE, as_text
 from dpublish.declare.schema import Schema
 from dpublish.declare.spelling import BLANKS, ZERO_FRACTION
@@ -61,7 +62,7 @@ def compute(
     schema: Schema,
     *,
     key: bytes,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Any:
     """The exact private numbers that a solver asked for."""
     columns = (
@@ -69,7 +70,7 @@ def compute(
     )
     if not isinstance(statistic, AgentRows):
         columns = columns[: 2 if isinstance(statistic, GraphEdges) else 1]
-    frames = _reported(source.batches(columns), progress)
+    frames = reported(source.batches(columns), progress)
     if isinstance(statistic, AgentRows):
         return [row for frame in frames for row in _plain_rows(frame)]
     if isinstance(statistic, GraphEdges):
@@ -81,15 +82,6 @@ def compute(
             counts += np.bincount(part[part >= 0], minlength=statistic.size)
         return np.minimum(counts, 1) if statistic.distinct else counts
     return _lists(frames, columns[0], statistic)
-
-
-def _reported(
-    frames: Iterable[pl.DataFrame], progress: Callable[[int], None] | None
-) -> Iterator[pl.DataFrame]:
-    for frame in frames:
-        if progress is not None:
-            progress(0)
-        yield frame
 
 
 def _edges(frames: Iterable[pl.DataFrame], columns: Sequence[str], statistic: GraphEdges) -> Edges:
@@ -230,20 +222,14 @@ class PlainFile(Source):
     texts_only = True
 
     def __init__(self, path: Path, shape: Shape, names: Labels = None) -> None:
-        self._path, self._shape, self._between = (
-            existing_file(path),
-            shape,
-            re.compile(cut_pattern(list_marks(names))),
-        )
+        self._path, self._shape, self._names = existing_file(path), shape, _NAMES[shape]
+        self._between = re.compile(cut_pattern(list_marks(names)))
         self.stamps = ((path, stamp_of(path)),)
-
-    def columns(self) -> tuple[str, ...]:
-        return _NAMES[self._shape]
 
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         lines = list(_lines(self._path))
         if self._shape != "edges":
-            yield pl.DataFrame({_NAMES[self._shape][0]: pl.Series(lines, dtype=pl.String)})
+            yield pl.DataFrame({self._names[0]: pl.Series(lines, dtype=pl.String)})
             return
         pairs = [ends for ends in (self._between.split(line) for line in lines) if len(ends) >= 2]
         yield pl.DataFrame(

@@ -14,10 +14,19 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.counting.bound import Columns, Flags, Said, bounded_rows, codes_said, numbers_said
+from dpublish.counting.bound import (
+    Columns,
+    Flags,
+    Progress,
+    Said,
+    bounded_rows,
+    codes_said,
+    numbers_said,
+    reported,
+)
 from dpublish.counting.cells import PIECE_ROWS, merged
 from dpublish.declare.calendar import CALENDAR, numbers_of
-from dpublish.declare.encode import as_text, floats, whole_numbers
+from dpublish.declare.encode import as_text, floats, integer_values
 from dpublish.declare.grid import Grid
 from dpublish.declare.schema import Schema
 from dpublish.declare.statistic import CellArray, GridPoints, SparseCounts
@@ -35,7 +44,7 @@ def count_points(
     schema: Schema,
     *,
     key: bytes,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> SparseCounts:
     """How many kept rows have each code of the grid."""
     total = SparseCounts.none()
@@ -72,7 +81,7 @@ def _positions(
     source: Source,
     grids: Sequence[Grid],
     unit: str | None,
-    progress: Callable[[int], None] | None,
+    progress: Progress | None,
 ) -> Iterator[tuple[list[Ints], pl.Series | None]]:
     """The positions of the rows that have one in every grid, and their units."""
     for frame in _batches(source, grids, unit, progress):
@@ -86,13 +95,11 @@ def _batches(
     source: Source,
     grids: Sequence[Grid],
     unit: str | None,
-    progress: Callable[[int], None] | None,
+    progress: Progress | None,
 ) -> Iterator[pl.DataFrame]:
     names = [grid.name for grid in grids]
-    for frame in source.batches(names + ([unit] if unit is not None and unit not in names else [])):
-        if progress is not None:
-            progress(0)
-        yield frame
+    extra = [unit] if unit is not None and unit not in names else []
+    return reported(source.batches(names + extra), progress)
 
 
 def _units(frame: pl.DataFrame, unit: str | None, keep: Flags | None) -> pl.Series | None:
@@ -157,7 +164,7 @@ def positions_of(series: pl.Series, grid: Grid) -> tuple[Ints, Flags | None, Fla
     elif grid.kind == "real":
         return _real_positions(*floats(series), grid)
     else:
-        values, holes = whole_numbers(series)
+        values, holes = integer_values(series)
     lower = int(grid.lower)
     keep = None if holes is None else ~holes
     if grid.outside != "clip":
@@ -206,7 +213,7 @@ def count_sectors(
     schema: Schema,
     *,
     key: bytes,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Ints:
     """How many kept rows fall into each cell of each projection."""
     sectors = statistic.sectors

@@ -37,14 +37,11 @@ class RuledRows(Source):
     values together, which public facts decide."""
 
     def __init__(self, source: Source, schema: Schema) -> None:
-        self._source, self._rules = source, schema.rules
+        self._source, self._names, self._rules = source, source.columns(), schema.rules
         self._exact = exact_domain(schema.rules, schema.columns, schema.name)
         self._encoder = Encoder(self._exact)
         self._broken = [cells_where(rule, self._exact) for rule in schema.rules]
         self.texts_only, self.names_are_metadata = source.texts_only, source.names_are_metadata
-
-    def columns(self) -> tuple[str, ...]:
-        return self._source.columns()
 
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         extra = [name for name in self._exact.names if name not in columns]

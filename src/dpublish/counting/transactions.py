@@ -9,14 +9,21 @@ item is no transaction. Text is stripped of blanks.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.counting.bound import Flags, keep_rows, lists_said, take_lists
+from dpublish.counting.bound import (
+    Flags,
+    Progress,
+    joined,
+    keep_rows,
+    lists_said,
+    reported,
+    take_lists,
+)
 from dpublish.counting.kernels import tidy_records
 from dpublish.declare.encode import as_text
 from dpublish.declare.schema import Schema
@@ -43,7 +50,7 @@ def compute(
     schema: Schema,
     *,
     key: bytes,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Baskets:
     """The transactions that a set-valued method asked for."""
     assert isinstance(statistic, Transactions)
@@ -118,20 +125,19 @@ def _whole_rows(
     schema: Schema,
     coder: ItemCoder,
     key: bytes,
-    progress: Callable[[int], None] | None,
+    progress: Progress | None,
 ) -> Baskets:
     """A row is a transaction."""
     codes: list[Codes] = []
     lengths: list[NDArray[np.int64]] = []
     units: list[pl.Series] = []
-    for values, sizes, unit in whole_rows(statistic, source, schema.unit.column, coder):
-        if progress is not None:
-            progress(0)
+    batches = whole_rows(statistic, source, schema.unit.column, coder)
+    for values, sizes, unit in reported(batches, progress):
         codes.append(values)
         lengths.append(sizes)
         units += [] if unit is None else [unit]
     found, filled = tidy(
-        _joined(codes, np.int32), _joined(lengths, np.int64), coder.size, statistic.max_items
+        joined(codes, np.int32), joined(lengths, np.int64), coder.size, statistic.max_items
     )
     if schema.unit.column is None:
         return found
@@ -181,7 +187,7 @@ def _long_rows(
     schema: Schema,
     coder: ItemCoder,
     key: bytes,
-    progress: Callable[[int], None] | None,
+    progress: Progress | None,
 ) -> Baskets:
     """A transaction is all rows of one unit that share the basket's value; rows without a basket
     belong to none."""
@@ -191,16 +197,14 @@ def _long_rows(
     names = list(dict.fromkeys([basket, unit, statistic.column]))
     parts: dict[str, list[pl.Series]] = {"unit": [], "basket": []}
     codes: list[Codes] = []
-    for frame in source.batches(names):
-        if progress is not None:
-            progress(0)
+    for frame in reported(source.batches(names), progress):
         parts["unit"].append(unit_values(frame.get_column(unit)))
         parts["basket"].append(unit_values(frame.get_column(basket)))
         codes.append(coder.codes(frame.get_column(statistic.column)))
     rows = pl.DataFrame(
         {
             **{name: join_units(series) for name, series in parts.items()},
-            "code": _joined(codes, np.int32),
+            "code": joined(codes, np.int32),
         }
     ).drop_nulls(["unit", "basket"])
     found, units = basket_rows(rows, coder.size, statistic.max_items)
@@ -235,7 +239,3 @@ def _bounded(found: Baskets, units: pl.Series, most: int, key: bytes) -> Baskets
     keep = keep_rows(units, lists_said(found.items, found.offsets), most, key)
     items, offsets = take_lists(found.items, found.offsets, np.flatnonzero(keep))
     return Baskets(offsets, items)
-
-
-def _joined(parts: Sequence[NDArray[Any]], kind: type[np.signedinteger[Any]]) -> NDArray[Any]:
-    return np.concatenate(parts) if parts else np.empty(0, dtype=kind)

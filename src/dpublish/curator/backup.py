@@ -161,11 +161,8 @@ def _write_entries(target: Target, path: Path) -> dict[str, str]:
     """All rows of a ledger's tables, as one transaction sees them; the head line of each budget."""
     if target.path is not None and not target.path.exists():
         raise LedgerUnavailable(f"There is no ledger at {target.shown}.")
-    database = Database(target, patience=_PATIENCE, create=False)
-    try:
+    with closing(Database(target, patience=_PATIENCE, create=False)) as database:
         return database.attempt(lambda: _written(database, path))
-    finally:
-        database.close()
 
 
 def _written(database: Database, path: Path) -> dict[str, str]:

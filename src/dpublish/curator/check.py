@@ -367,8 +367,11 @@ class _Look:
                 dropped=int((0 if keeps[1] else outside) + (0 if keeps[2] else missing)),
                 clipped=int(outside) if column.numeric and column.outside == "clip" else 0,
                 examples=tuple(examples),
-                hints=tuple(hints(examples, column.kind)),
+                hints=(),
             )
+            # numbers and dates that were read, and lie beyond bounds, are written as they should be
+            if not column.numeric or checked.unreadable:
+                checked = replace(checked, hints=tuple(hints(examples, column.kind)))
             found.append(checked)
             self._judge(column, checked, rows)
         return tuple(found)
@@ -376,6 +379,10 @@ class _Look:
     def _judge(self, column: Column, found: ColumnCheck, rows: int) -> None:
         shown = ", ".join(f"'{text}'" for text in found.examples[:3])
         because = "; ".join(found.hints)
+        bounds = " to ".join(
+            f"{end:.15g}" if isinstance(end, float) else str(end)
+            for end in (column.lower, column.upper)
+        )
         if rows and found.read == 0 and found.outside == 0 and found.unreadable == 0:
             self.problems.append(f"Column '{column.name}' is blank in every row.")
         elif column.numeric and column.missing and found.examples and found.only_marks:
@@ -386,6 +393,11 @@ class _Look:
                 f"Column '{column.name}' ({column.kind}): {part} of the filled cells are read as "
                 f"declared values. Others, for example: {shown}."
                 + (f" It seems that {because}." if because else "")
+                + (
+                    f" {found.outside:,} lie beyond its bounds, {bounds}."
+                    if column.numeric and found.outside
+                    else ""
+                )
             )
         elif found.hints:
             self.notes.append(f"Column '{column.name}': {because}.")

@@ -56,7 +56,7 @@ MAX_LEVELS = 100
 CODES = 20
 """Whole numbers with at most so many different values are taken for codes."""
 
-MOST_BINS = 40
+MAX_BINS = 40
 """Timestamps are drafted in the finest bins that have a name and are fewer than so many."""
 
 _LISTS: Final = {
@@ -69,6 +69,8 @@ _UNIT: Final = 'looks like the privacy unit, and is declared as unit = "..." abo
 _LISTS_APART: Final = "holds lists. Baskets are released from a file that has nothing else"
 _NO_LEVEL = "replace me"
 _TRACKED = 20_000
+_OFFSET: Final = r":[0-9]{2}(?:[.,][0-9]+)? ?(?:Z|z|UTC|[+-][0-9]{2}:?[0-9]{0,2})$"
+"""After a time of day: the last two digits of 2020-01-31 are no offset."""
 _LARGEST = (1 << 62) - 1
 _BOOLEAN_WORDS = ({"true", "false"}, {"yes", "no"}, {"t", "f"}, {"y", "n"}, {"0", "1"})
 _WEAK = {"N", "none", "None", "unknown", "Unknown", "UNKNOWN"}
@@ -110,7 +112,12 @@ def _shown(name: str) -> str:
 
 
 def draft_schema(data: object, *, name: str, sheet: str | None = None) -> Schema:
-    """A schema guessed from all rows of `data`, marked as a draft."""
+    """A schema guessed from all rows of `data`, marked as a draft.
+
+    >>> import polars as pl
+    >>> draft_schema(pl.DataFrame({"age": [31, 45]}), name="visits").columns["age"].kind
+    'integer'
+    """
     return draft(data, name=name, sheet=sheet).schema
 
 
@@ -289,7 +296,7 @@ class _Guess:
                 wholes if wholes.null_count() == 0 else numbers.fill_nan(None).drop_nulls()
             )
         elif any(self._note_moments(filled, kind) for kind in ("time", "timestamp")):
-            self.zoned |= bool(filled.str.contains(r"[0-9](?:Z|[+-][0-9]{2}:?[0-9]{0,2})$").any())
+            self.zoned |= bool(filled.str.contains(_OFFSET).any())
         else:
             self.mixed = True
             self._note_levels(filled)
@@ -524,7 +531,7 @@ class _Guess:
         low, high = dt.datetime(years[0], 1, 1), dt.datetime(years[1], 12, 31, 23, 59, 59)
         if self.moment == "date":
             return {"kind": "date", "lower": low.date(), "upper": high.date()}
-        step = named_step("timestamp", number_of(low), number_of(high), MOST_BINS)
+        step = named_step("timestamp", number_of(low), number_of(high), MAX_BINS)
         bins = {} if step is None else {"bins": step}
         return {"kind": "timestamp", "lower": low, "upper": high} | bins
 

@@ -79,6 +79,8 @@ class TextFormat:
     encoding: str
     delimiter: str | None
     header: tuple[str, ...]
+    ascii: bool = False
+    """Whether all its letters are written alike in UTF-8 and in encodings of single bytes."""
 
     def to_json(self) -> dict[str, object]:
         return {"encoding": self.encoding, "delimiter": self.delimiter}
@@ -88,18 +90,19 @@ def text_format(path: Path) -> TextFormat:
     """Looks at the first line for the delimiter, and at every byte for the encoding."""
     with open_plain(path) as file:
         head = file.read(_HEAD)
-        encoding = _marked(head)
+        encoding, ascii_only = _marked(head), False
         if encoding is None:
-            encoding = "utf-8"
+            encoding, ascii_only = "utf-8", True
             decoder = codecs.getincrementaldecoder("utf-8")()
             try:
                 chunk = head
                 while chunk:
                     decoder.decode(chunk)
+                    ascii_only = ascii_only and chunk.isascii()
                     chunk = file.read(_CHUNK)
                 decoder.decode(b"", final=True)
             except UnicodeDecodeError:
-                encoding = "latin-1"
+                encoding, ascii_only = "latin-1", False
     first = head.decode(encoding, "replace").lstrip("\ufeff").splitlines()[:1]
     line = re.sub(r'"[^"]*"', lambda quoted: quoted[0].translate(_PLAIN), first[0]) if first else ""
     counts = {mark: line.count(mark) for mark in _DELIMITERS}
@@ -110,6 +113,7 @@ def text_format(path: Path) -> TextFormat:
         encoding=encoding,
         delimiter=delimiter,
         header=tuple(name.strip().strip('"') for name in names),
+        ascii=ascii_only,
     )
 
 
@@ -128,7 +132,8 @@ def misread(data: object, written: SourceFormat | None) -> tuple[TextFormat | No
     encoding = codecs.lookup((written and written.encoding) or "utf-8").name
     if encoding != codecs.lookup(found.encoding).name and not _same_letters(encoding, found):
         said.append(
-            f"The file is {found.encoding.upper()}, and would be read as {encoding.upper()}."
+            f"The file is {found.encoding.upper()}, and would be read as "
+            f"{'LATIN-1' if encoding == 'iso8859-1' else encoding.upper()}."
         )
     delimiter = (written and written.delimiter) or usual
     if found.delimiter not in (delimiter, None):
@@ -152,7 +157,7 @@ def unusual(found: TextFormat, data: object) -> SourceFormat | None:
 def _same_letters(encoding: str, found: TextFormat) -> bool:
     """Whether a declared encoding cannot be told from the one found: every file can be read as one
     of single bytes, and a mark tells the byte order."""
-    single = found.encoding == "latin-1" and not encoding.startswith("utf")
+    single = (found.ascii or found.encoding == "latin-1") and not encoding.startswith("utf")
     return single or (encoding.startswith("utf-16") and found.encoding.startswith("utf-16"))
 
 

@@ -21,6 +21,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpublish.catalogue import methods
 from dpublish.curator.guard import guarded
 from dpublish.curator.seal import build_manifest, signed_since, usable_key
 from dpublish.curator.store import (
@@ -91,6 +92,26 @@ class Curator:
     signing_key : a `SigningKey`, or the path of one without a passphrase. What is made is signed
         with it; what a key bought before is handed out as it is, signed or not: see
         `release.signatures`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import polars as pl
+    >>> from dpublish import Histogram
+    >>> schema = Schema.from_toml('''
+    ... [dataset]
+    ... name = "visits"
+    ... unit = "row"
+    ... size = 1000
+    ... [columns.ill]
+    ... kind = "boolean"
+    ... ''')
+    >>> rows = pl.DataFrame({"ill": [True, False] * 500})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ledger = f"sqlite:///{folder}/visits.ledger"
+    ...     curator = Curator(rows, schema, ledger=ledger, budget=Budget(epsilon=3))
+    ...     curator.plan(Histogram(), epsilon=1).sentences[0]
+    'Counts over ill: 3 cells.'
     """
 
     def __init__(
@@ -165,6 +186,7 @@ class Curator:
         has its answer, unless it is to be paid `again`. `seed` is for tests and simulations: such a
         release is marked as not publishable, and may be made as often as you like.
         """
+        _require_release(mechanism)
         say = progress or (lambda step: None)
         cost = as_cost(epsilon, delta, rho)
         self.schema.require_final()
@@ -494,6 +516,21 @@ def request_of(plan: Plan, seed: int | None) -> Mapping[str, object]:
         "seeded": seed is not None,
         **({"population": plan.schema.population} if plan.schema.population is not None else {}),
     }
+
+
+def _require_release(mechanism: object) -> None:
+    """Refuse, before anything is paid, what does not make a release."""
+    if isinstance(mechanism, Mechanism):
+        return
+    if getattr(mechanism, "method", None) in methods("online"):
+        raise PlanError(
+            f"{type(mechanism).__name__} answers one question at a time: open a session with "
+            "curator.answer_online(...). Nothing was spent."
+        )
+    raise PlanError(
+        f"A release is made by a method, such as dpublish.Histogram(), not by "
+        f"{type(mechanism).__name__}. Nothing was spent."
+    )
 
 
 def as_cost(epsilon: Number | None, delta: Number | None, rho: Number | None) -> Cost:

@@ -36,7 +36,7 @@ METHODS: Mapping[str, dict[str, str]] = {
 """Methods that a label can be learnt from."""
 STRENGTH = 2.0
 """The standard deviation of a label's log-odds, as far as columns explain them."""
-MOST_ROWS = 50_000
+MAX_ROWS = 50_000
 """Stand-in rows: more would take long, and a larger epsilon stands for more rows."""
 TESTED = 4_000
 FEW = 3
@@ -123,7 +123,7 @@ def recommend(
 def _sized(schema: Schema, target: str) -> tuple[Schema, float]:
     """The schema with as many units as are drawn, and how many of the rows that is."""
     units = schema.size_or_nominal or ROWS
-    drawn = min(units, MOST_ROWS)
+    drawn = min(units, MAX_ROWS)
     return _with_units(replace(schema, target=target, rules=()), drawn), drawn / units
 
 

@@ -39,6 +39,7 @@ from dpublish.methods.base import Mechanism
 from dpublish.noise.words import SeededStream
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
+from dpublish.query.constants import quoted
 from dpublish.releases.base import release_class
 from dpublish.releases.frames import frame_of
 from dpublish.sources.sources import LINE_COLUMN, Source, open_source
@@ -50,7 +51,7 @@ NOT_ABOUT = (
 ROWS = 10_000
 """Stand-in units where the schema declares no number."""
 
-_MOST_ROWS = 1 << 20
+_MAX_ROWS = 1 << 20
 _FINE = 1024
 _SEED = 1
 _NAME = "stand-in for "
@@ -222,9 +223,9 @@ def truth_of(source: Source, schema: Schema, question: str) -> float:
 
 
 def _truth_of_items(source: Source, items: Sequence[str], question: str) -> float:
-    from dpublish.releases.itemsets import logic
+    from dpublish.releases.itemsets import mining
 
-    asked = logic.parse_items(question, {name: place for place, name in enumerate(items)})
+    asked = mining.parse_items(question, {name: place for place, name in enumerate(items)})
     name = LINE_COLUMN if LINE_COLUMN in source.columns() else source.columns()[0]
     found = 0
     for frame in source.cutting(name, str.split).batches([name]):
@@ -233,9 +234,9 @@ def _truth_of_items(source: Source, items: Sequence[str], question: str) -> floa
         held = {
             place: lists.list.contains(items[place]).fill_null(False).cast(pl.Int8).to_numpy() * 2
             - 1
-            for place in logic.atoms_of(asked)
+            for place in mining.atoms_of(asked)
         }
-        truths = logic.truth_of(asked, held.__getitem__, len(lists))
+        truths = mining.truth_of(asked, held.__getitem__, len(lists))
         found += int((truths > 0).sum())
     return float(found)
 
@@ -243,7 +244,7 @@ def _truth_of_items(source: Source, items: Sequence[str], question: str) -> floa
 def stand_in(schema: Schema, *, seed: int = _SEED) -> pl.DataFrame:
     """Rows drawn from the schema alone: columns hang together a little, first levels are more
     frequent than last ones, and numbers lie around the middle of their bounds."""
-    units = min(schema.size_or_nominal or ROWS, _MOST_ROWS)
+    units = min(schema.size_or_nominal or ROWS, _MAX_ROWS)
     stream = SeededStream(seed)
 
     def uniform(n: int) -> NDArray[np.float64]:
@@ -301,7 +302,7 @@ def default_questions(schema: Schema, *, most: int = 6) -> list[str]:
         return [*first, *(" and ".join(pair) for pair in itertools.pairwise(first))][:most]
     target = schema.columns.get(schema.target or "")
     beside = (
-        f" and {_name(target.name)} = '{_text(target.levels[-1])}'"
+        f" and {quoted(target.name)} = '{_text(target.levels[-1])}'"
         if target and target.levels
         else ""
     )
@@ -310,24 +311,20 @@ def default_questions(schema: Schema, *, most: int = 6) -> list[str]:
         if column is target:
             continue
         if column.levels:
-            found.append(f"{_name(column.name)} = '{_text(column.levels[0])}'{beside}")
+            found.append(f"{quoted(column.name)} = '{_text(column.levels[0])}'{beside}")
         elif isinstance(column.lower, int | float) and isinstance(column.upper, int | float):
             middle = (column.lower + column.upper) / 2
             if column.edges is not None:
                 middle = column.edges[len(column.edges) // 2]  # type: ignore[assignment]
             elif column.kind == "integer":
                 middle = math.floor(middle)
-            found.append(f"{_name(column.name)} >= {middle:g}{beside}")
+            found.append(f"{quoted(column.name)} >= {middle:g}{beside}")
         elif isinstance(column.lower, Moment) and isinstance(column.upper, Moment):
             number = (number_of(column.lower) + number_of(column.upper)) // 2
             if column.edges is not None:
                 number = number_of(column.edges[len(column.edges) // 2])  # type: ignore[arg-type]
-            found.append(f"{_name(column.name)} >= '{spelled(column.kind, number)}'{beside}")
+            found.append(f"{quoted(column.name)} >= '{spelled(column.kind, number)}'{beside}")
     return found[:most]
-
-
-def _name(name: str) -> str:
-    return name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
 
 
 def _text(level: str) -> str:

@@ -27,7 +27,7 @@ from dpublish.declare.calendar import (
     step_edges,
 )
 from dpublish.declare.spelling import BLANKS
-from dpublish.errors import SchemaError, did_you_mean
+from dpublish.errors import SchemaError, did_you_mean, refuse_unknown_keys
 
 Kind = Literal["categorical", "ordinal", "boolean", "integer", "real", "date", "time", "timestamp"]
 Outside = Literal["clip", "other", "drop"]
@@ -146,30 +146,22 @@ class Column:
 
     def to_toml_table(self) -> dict[str, Any]:
         """The keys of a `[columns.NAME]` table, defaults left out."""
-        table: dict[str, Any] = {"kind": self.kind}
-        if self.kind in ("categorical", "ordinal") and (self.levels or not self.discover):
-            table["levels"] = list(self.levels)
+        labelled = self.kind in ("categorical", "ordinal") and (self.levels or not self.discover)
         # edges fix the bounds, which are then not written, unless a step fixes the edges
         listed = self.edges is not None and self.step is None
-        for key in ("lower", "upper", "bins") if not listed else ():
-            value = getattr(self, key)
-            if value is not None:
-                table[key] = value
-        if self.step is not None:
-            table["bins"] = self.step
-        if listed and self.edges is not None:
-            table["edges"] = list(self.edges)
-        if self.spacing != "even":
-            table["spacing"] = self.spacing
-        if self.precision is not None:
-            table["precision"] = float(self.precision)
-        if self.missing:
-            table["missing"] = True
-        if self.outside != default_outside(self.kind):
-            table["outside"] = self.outside
-        if self.discover:
-            table["discover"] = True
-        return table
+        said = {
+            "levels": list(self.levels) if labelled else None,
+            "lower": None if listed else self.lower,
+            "upper": None if listed else self.upper,
+            "bins": self.step or (None if listed else self.bins),
+            "edges": list(self.edges or ()) if listed else None,
+            "spacing": None if self.spacing == "even" else self.spacing,
+            "precision": None if self.precision is None else float(self.precision),
+            "missing": self.missing or None,
+            "outside": None if self.outside == default_outside(self.kind) else self.outside,
+            "discover": self.discover or None,
+        }
+        return {"kind": self.kind} | {key: one for key, one in said.items() if one is not None}
 
 
 def shown(bound: Bound) -> float | int | str:
@@ -203,12 +195,7 @@ def read_column(name: str, table: Mapping[str, Any]) -> Column:
             "say who is in the data, and nothing would protect that. Leave public out; what is "
             "known of all rows can be declared: levels, bounds, size and rules."
         )
-    for key in table:
-        if key not in _KEYS[kind]:
-            raise SchemaError(
-                f"{where} ({kind}): unknown key '{key}'.{did_you_mean(key, _KEYS[kind])} "
-                f"Keys: {', '.join(sorted(_KEYS[kind]))}."
-            )
+    refuse_unknown_keys(table, _KEYS[kind], f"{where} ({kind})")
     outside = table.get("outside", default_outside(kind))
     if outside not in OUTSIDE:
         raise SchemaError(
@@ -220,29 +207,25 @@ def read_column(name: str, table: Mapping[str, Any]) -> Column:
             f"{where}: outside = 'clip' needs a numeric column; one of kind {kind} takes 'other' "
             f"or 'drop'."
         )
-    missing = table.get("missing", False)
-    if not isinstance(missing, bool):
-        raise SchemaError(f"{where}: missing must be true or false, not {missing!r}.")
-    discover = table.get("discover", False)
-    if not isinstance(discover, bool):
-        raise SchemaError(f"{where}: discover must be true or false, not {discover!r}.")
-    common: dict[str, Any] = {
-        "name": name,
-        "kind": kind,
-        "missing": missing,
-        "outside": outside,
-        "discover": discover,
-    }
-    taken = _taken(missing=missing, other=outside == "other")
+    flags = {key: table.get(key, False) for key in ("missing", "discover")}
+    for key, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise SchemaError(f"{where}: {key} must be true or false, not {flag!r}.")
+    taken = _taken(missing=flags["missing"], other=outside == "other")
     levels: tuple[str, ...] = ()
     if kind == "boolean":
         levels = BOOLEAN_LEVELS
-    elif kind in ("categorical", "ordinal") and not (discover and "levels" not in table):
+    elif kind in ("categorical", "ordinal") and not (flags["discover"] and "levels" not in table):
         levels = _read_levels(where, table, taken)
-    common["wording"] = _read_wording(where, table, levels)
-    if levels or kind == "categorical":
-        return Column(**common, levels=levels)
-    return Column(**common, **_read_numeric(where, kind, table))
+    return Column(
+        name=name,
+        kind=kind,
+        outside=outside,
+        **flags,
+        wording=_read_wording(where, table, levels),
+        levels=levels,
+        **({} if levels or kind == "categorical" else _read_numeric(where, kind, table)),
+    )
 
 
 def line_of_text(what: str, value: Any) -> str:
@@ -316,10 +299,11 @@ def _read_levels(where: str, table: Mapping[str, Any], taken: Mapping[str, str])
 
 
 def _read_numeric(where: str, kind: str, table: Mapping[str, Any]) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for key in ("lower", "upper"):
-        if key in table:
-            out[key] = _read_bound(f"{where}: {key}", kind, table[key])
+    out: dict[str, Any] = {
+        key: _read_bound(f"{where}: {key}", kind, table[key])
+        for key in ("lower", "upper")
+        if key in table
+    }
     if "edges" in table:
         if {"bins", "spacing"} & set(table):
             raise SchemaError(f"{where}: edges already fix the bins; leave bins and spacing out.")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -155,7 +156,12 @@ class Axis:
 
 @dataclass(frozen=True)
 class Domain:
-    """The product of axes. Cells are numbered in mixed radix, the first axis most significant."""
+    """The product of axes. Cells are numbered in mixed radix, the first axis most significant.
+
+    >>> ill = Axis(name="ill", kind="boolean", levels=("false", "true"), outside="refuse")
+    >>> Domain((ill,)).size
+    2
+    """
 
     axes: tuple[Axis, ...]
     rules: tuple[Rule, ...] = ()
@@ -176,11 +182,8 @@ class Domain:
     @cached_property
     def strides(self) -> tuple[int, ...]:
         """How far apart two cells are that differ by one in an axis."""
-        out, step = [], 1
-        for axis in reversed(self.axes):
-            out.append(step)
-            step *= axis.cardinality
-        return tuple(reversed(out))
+        steps = itertools.accumulate(self.shape[:0:-1], operator.mul, initial=1)
+        return tuple(steps)[::-1][: len(self.axes)]
 
     def axis(self, name: str) -> Axis:
         for axis in self.axes:
@@ -208,22 +211,12 @@ def resolve_axis(column: Column, *, schema_name: str, default_bins: int | None) 
             f"{'bounds' if column.numeric else 'levels'} are still to be found. 'dpublish schema "
             "discover' writes a schema that has them."
         )
-    other = column.outside == "other"
-    if not column.numeric:
-        return Axis(
-            name=column.name,
-            kind=column.kind,
-            levels=column.levels,
-            other=other,
-            missing=column.missing,
-            outside=column.outside,
-            wording=column.wording,
-        )
     return Axis(
         name=column.name,
         kind=column.kind,
-        edges=_edges(column, schema_name, default_bins),
-        other=other,
+        levels=column.levels,
+        edges=_edges(column, schema_name, default_bins) if column.numeric else (),
+        other=column.outside == "other",
         missing=column.missing,
         outside=column.outside,
         wording=column.wording,

@@ -277,7 +277,7 @@ class _LabelEncoder(_AxisEncoder):
             either = [*(self._spelled.get(words[0], self.above) for words in _TRUTHS), self.missing]
             return np.array(either, dtype=np.int64)[_choice(series)]
         if kind.is_integer():
-            return self._whole_slots(*whole_numbers(series))
+            return self._integer_slots(*integer_values(series))
         if kind.is_float():
             return self._float_slots(series)
         if kind.is_decimal() or kind in (pl.Date, pl.Datetime, pl.Time, pl.Categorical):
@@ -323,7 +323,7 @@ class _LabelEncoder(_AxisEncoder):
                 found.setdefault(number, slot)
         return {number: found[number] for number in sorted(found)}
 
-    def _whole_slots(self, values: _Ints, holes: BoolArray | None) -> NDArray[np.int64]:
+    def _integer_slots(self, values: _Ints, holes: BoolArray | None) -> NDArray[np.int64]:
         if self._whole is None:
             whole = self._wholes()
             self._whole = (
@@ -390,10 +390,10 @@ class _NumberEncoder(_AxisEncoder):
         elif self.axis.kind == "real":
             return self._real_slots(*floats(series))
         else:
-            whole = whole_numbers(series)
-        return self._all_missing(series) if whole is None else self._whole_slots(*whole)
+            whole = integer_values(series)
+        return self._all_missing(series) if whole is None else self._integer_slots(*whole)
 
-    def _whole_slots(self, values: _Ints, holes: BoolArray | None) -> NDArray[np.int64]:
+    def _integer_slots(self, values: _Ints, holes: BoolArray | None) -> NDArray[np.int64]:
         if self._table is None:
             slots = np.searchsorted(self._edges, values, side="right")
         else:
@@ -506,7 +506,7 @@ def _floored(values: NDArray[np.float64]) -> _Ints:
     return np.clip(np.floor(values), -(2.0**63), 2.0**63 - 1024).astype(np.int64)
 
 
-def whole_numbers(series: pl.Series) -> tuple[_Ints, BoolArray | None]:
+def integer_values(series: pl.Series) -> tuple[_Ints, BoolArray | None]:
     """64-bit integers, and which of them are missing. Bounds are below 2^62, so saturating beyond
     64 bits changes no code."""
     kind = series.dtype

@@ -1,4 +1,6 @@
-"""Rules that every row obeys, declared in the schema: structural zeros of a table.
+"""Facts about all rows, declared in the schema: rules that every row obeys, and totals.
+
+Rules are structural zeros of a table:
 
     [[rules]]
     if = "age < 15"
@@ -36,7 +38,7 @@ _KEYS = {"if", "then", "source"}
 
 class Fact(Protocol):
     """What is declared of the rows that satisfy a condition over a few columns: a rule says that
-    there are none, a total (totals.py) how many there are."""
+    there are none, a total how many there are."""
 
     @property
     def columns(self) -> tuple[str, ...]: ...
@@ -175,3 +177,216 @@ def _condition(fact: Fact, domain: Domain) -> Node:
     from dpublish.query.predicate import parse_predicate
 
     return parse_predicate(fact.condition, domain)
+
+
+# Public totals, declared in the schema: how many rows there are, or satisfy a condition.
+#
+#     [[totals]]
+#     rows = 21790
+#     where = "sex = 'female'"
+#     source = "census 2021, table 3"
+#
+# A total is a number that is known without these rows, and its source says from where. It is never
+# counted. Without `where` it is that of all rows. Totals that contradict each other, the declared
+# size or a rule are refused with the schema.
+
+
+MAX_TOTALS = 256
+MAX_TOTAL = 1 << 48
+MAX_ATOMS = 1 << 16
+"""Combinations of values that totals and rules of the same columns tell apart, together."""
+_TOTAL_KEYS = {"rows", "where", "source"}
+_OF_SINGLE_ROWS = {"values", "values_file", "column", "columns", "file", "per_row", "table"}
+
+
+@dataclass(frozen=True)
+class Total:
+    """`rows` rows satisfy `where` (all of them where that is empty), and `source` says so;
+    `columns` are those that it names."""
+
+    rows: int
+    source: str
+    where: str = ""
+    columns: tuple[str, ...] = ()
+
+    @property
+    def condition(self) -> str:
+        return self.where
+
+    def to_dict(self) -> dict[str, Any]:
+        where = {"where": self.where} if self.where else {}
+        return {"rows": self.rows, **where, "source": self.source}
+
+    def describe(self) -> str:
+        which = f"with {self.where}" if self.where else "in all"
+        return f"{self.rows:,} rows {which} ({self.source})"
+
+
+def read_totals(
+    listed: Any,
+    columns: Mapping[str, Column],
+    *,
+    schema_name: str,
+    unit: str | None = None,
+    rules: Sequence[Rule] = (),
+    size: int | None = None,
+) -> tuple[Total, ...]:
+    """The [[totals]] of a schema. `size` is the declared number of rows, where units are rows."""
+    if not isinstance(listed, list) or len(listed) > MAX_TOTALS:
+        raise SchemaError(
+            f"totals are written as [[totals]] tables with rows and source, at most {MAX_TOTALS} "
+            "of them."
+        )
+    axes = [resolve_axis(one, schema_name=schema_name, default_bins=1) for one in columns.values()]
+    domain = Domain(tuple(axes))
+    out = []
+    for number, table in enumerate(listed, start=1):
+        where = f"[[totals]], number {number}"
+        if not isinstance(table, Mapping):
+            raise SchemaError(f'{where} must be a table with rows = ... and source = "...".')
+        _refuse_values_of_rows(table, where)
+        for key in table:
+            if key not in _TOTAL_KEYS:
+                raise SchemaError(f"{where}: unknown key '{key}'.{did_you_mean(key, _TOTAL_KEYS)}")
+        out.append(
+            total_of(table.get("rows"), table.get("where", ""), table.get("source"), domain, where)
+        )
+    for one in out:
+        if unit in one.columns:
+            raise SchemaError(
+                f"The total '{one.describe()}' speaks of single units ('{unit}'). {_NOT_PROTECTED}"
+            )
+    if said := contradiction(out, rules, columns, schema_name=schema_name, size=size):
+        raise SchemaError(said)
+    return tuple(out)
+
+
+def total_of(rows: Any, where: Any, source: Any, domain: Domain, place: str) -> Total:
+    """A total over the columns of a domain, checked."""
+    from dpublish.query.predicate import columns_of, parse_predicate
+
+    if isinstance(rows, bool) or not isinstance(rows, int) or not 0 <= rows <= MAX_TOTAL:
+        raise SchemaError(f"{place}: rows must be a whole number from 0 to {MAX_TOTAL:,}.")
+    for key, text in (("source", source), ("where", where or "all")):
+        if not isinstance(text, str) or not text.strip() or not text.isprintable():
+            more = ": where the number is published, or who stands for it" * (key == "source")
+            raise SchemaError(f'{place} needs {key} = "...", a line of text{more}.')
+    if not where:
+        return Total(rows, source)
+    try:
+        named = sorted(columns_of(parse_predicate(where, domain)))
+    except QueryError as error:
+        raise SchemaError(f"{place}: {error}") from None
+    if not named or len(named) > MAX_RULE_COLUMNS:
+        raise SchemaError(
+            f"{place}: where must name one to {MAX_RULE_COLUMNS} columns; leave it out for the "
+            "number of all rows."
+        )
+    return Total(rows, source, where, tuple(domain.names[column] for column in named))
+
+
+_NOT_PROTECTED = (
+    "Public values of single rows would say who is in the data, and no guarantee covers what is "
+    "public: a total is a number of many rows."
+)
+
+
+def _refuse_values_of_rows(table: Mapping[str, Any], where: str) -> None:
+    single = sorted(_OF_SINGLE_ROWS & set(table))
+    if single or isinstance(table.get("rows"), list | Mapping | str):
+        raise SchemaError(f"{where}: '{(single or ['rows'])[0]}' is refused. {_NOT_PROTECTED}")
+
+
+def contradiction(
+    totals: Sequence[Total],
+    rules: Sequence[Rule],
+    columns: Mapping[str, Column],
+    *,
+    schema_name: str,
+    size: int | None,
+) -> str | None:
+    """What is wrong with totals that no table of rows has, together with the rules; None where some
+    table has them (fractions of rows allowed).
+
+    Columns that a fact names together are looked at together, over the combinations of values that
+    facts tell apart; all of them have the same number of rows. A linear program finds the least
+    number of rows by which the totals miss each other.
+    """
+    from scipy import sparse
+    from scipy.optimize import linprog
+
+    whole = {one.rows for one in totals if not one.where} | ({size} if size is not None else set())
+    if len(whole) > 1:
+        return f"The number of all rows is declared as {' and as '.join(map(str, sorted(whole)))}."
+    if not any(one.where for one in totals):
+        return None
+    groups = _together([*(one for one in totals if one.where), *rules])
+    # of every group of facts: all its combinations are all rows, and those of a fact are its rows
+    blocks = [_atoms(some, columns, schema_name) for some in groups]
+    atoms = sparse.block_diag([np.vstack([np.ones(cells.shape[1]), cells]) for cells in blocks])
+    facts = [fact for some in groups for fact in (None, *some)]
+    right = [float(fact.rows) if isinstance(fact, Total) else 0.0 for fact in facts]
+    all_rows = np.array([[-1.0 if fact is None else 0.0] for fact in facts])
+    missed = np.array([isinstance(fact, Total) for fact in facts])
+    slack = sparse.identity(len(facts), format="csc")[:, missed]
+    matrix = sparse.hstack([all_rows, atoms, slack, -slack]).tocsr()
+    price = np.zeros(matrix.shape[1])
+    price[-2 * slack.shape[1] :] = 1.0
+    bounds: list[tuple[float, float | None]] = [(0.0, None)] * len(price)
+    if whole:
+        bounds[0] = (float(next(iter(whole))),) * 2
+    found = linprog(price, A_eq=matrix, b_eq=right, bounds=bounds, method="highs")
+    if found.status == 0 and found.fun <= max(1e-3, 1e-9 * max(right)):
+        return None
+    off = np.zeros(len(facts))
+    if found.status == 0:
+        off[missed] = found.x[-2 * slack.shape[1] :].reshape(2, -1).sum(axis=0)
+    worst = [fact for fact, by in zip(facts, off, strict=True) if fact is not None and by > 1e-4]
+    shown = "; ".join(one.describe() for one in (worst or totals)[:3])
+    known = f" There are {next(iter(whole)):,} rows." if whole else ""
+    return f"The totals contradict each other, or the rules: no table has {shown}.{known}"
+
+
+def _together(facts: Sequence[Fact]) -> list[list[Fact]]:
+    """Facts that share columns, directly or through others."""
+    out: list[tuple[set[str], list[Fact]]] = []
+    for fact in facts:
+        names, some = set(fact.columns), [fact]
+        for other in [one for one in out if one[0] & names]:
+            out.remove(other)
+            names, some = names | other[0], [*other[1], *some]
+        out.append((names, some))
+    return [some for _, some in out]
+
+
+def _atoms(
+    facts: Sequence[Fact], columns: Mapping[str, Column], schema_name: str
+) -> NDArray[np.bool_]:
+    """Facts x combinations of values that they tell apart: which satisfy which."""
+    domain = exact_domain(facts, columns, schema_name)
+    cells = [cells_where(fact, domain) for fact in facts]
+    patterns: list[NDArray[np.int64]] = []
+    for place, levels in enumerate(domain.shape):
+        seen = [
+            np.moveaxis(one.cells, one.places.index(place), 0).reshape(levels, -1)
+            for one in cells
+            if one is not None and place in one.places
+        ]
+        _, first = np.unique(np.hstack(seen), axis=0, return_index=True)
+        patterns.append(np.sort(first))
+    shape = [len(pattern) for pattern in patterns]
+    if math.prod(shape) > MAX_ATOMS:
+        raise SchemaError(
+            f"The totals and rules about {', '.join(domain.names)} tie together "
+            f"{math.prod(shape):,} combinations of values; at most {MAX_ATOMS:,} are looked at. "
+            "Declare fewer of them."
+        )
+    out = []
+    for one in cells:
+        assert one is not None
+        table = one.cells[np.ix_(*(patterns[place] for place in one.places))]
+        wide = [shape[place] if place in one.places else 1 for place in range(len(shape))]
+        order = np.argsort(one.places)
+        spread = np.broadcast_to(table.transpose(order).reshape(wide), shape)
+        out.append(spread.ravel())
+    return np.stack(out)

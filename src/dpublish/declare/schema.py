@@ -34,21 +34,21 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from dpublish.declare.columns import Column, line_of_text, read_column
 from dpublish.declare.domain import Domain, lei_bins, resolve_axis
 from dpublish.declare.relation import Neighbours, Relation
-from dpublish.declare.rules import Rule, read_rules
+from dpublish.declare.rules import Rule, Total, read_rules, read_totals
 from dpublish.declare.source_format import SourceFormat, read_source_format
-from dpublish.declare.spelling import BLANKS
-from dpublish.declare.totals import Total, read_totals
-from dpublish.errors import SchemaError, did_you_mean
+from dpublish.declare.spelling import BLANKS, filled_lines
+from dpublish.errors import SchemaError, did_you_mean, refuse_unknown_keys
 
+T = TypeVar("T")
 NEIGHBOURS: tuple[str, ...] = get_args(Neighbours)
 
 DRAFT_STAMP = """\
@@ -259,9 +259,8 @@ class Schema:
         }
         if self.unit.column is not None:
             dataset["max_rows_per_unit"] = self.unit.max_rows
-        for key in ("target", "size", "nominal_size", "population", "period"):
-            if getattr(self, key) is not None:
-                dataset[key] = getattr(self, key)
+        facts = ("target", "size", "nominal_size", "population", "period")
+        dataset |= {key: getattr(self, key) for key in facts if getattr(self, key) is not None}
         out: dict[str, Any] = {"dataset": dataset | (dict(self.about) if wording else {})}
         if self.source is not None:
             out["source"] = self.source.to_dict()
@@ -365,14 +364,10 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
     if not isinstance(tables, Mapping):
         problems.append("[columns] must hold one table per column, for example [columns.age].")
         tables = {}
-    columns: dict[str, Column] = {}
-    for column, table in tables.items():
-        with _noting(problems):
-            columns[column] = read_column(column, table)
-    source: SourceFormat | None = None
-    if "source" in data:
-        with _noting(problems):
-            source = read_source_format(data["source"])
+    noted = partial(_noted, problems)
+    read = {column: noted(None, read_column, column, table) for column, table in tables.items()}
+    columns: dict[str, Column] = {name: one for name, one in read.items() if one is not None}
+    source = noted(None, read_source_format, data["source"]) if "source" in data else None
     for name_of, column_of in columns.items():
         both = set(column_of.levels or ()) & set(source.missing if source is not None else ())
         if both:
@@ -380,10 +375,7 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
                 f"Column '{name_of}' has the level '{min(both)}', which [source] calls missing. "
                 "Take it out of one of them."
             )
-    items: ItemUniverse | None = None
-    if "items" in data:
-        with _noting(problems):
-            items = _read_items(data["items"], folder)
+    items = noted(None, _read_items, data["items"], folder) if "items" in data else None
     if tables and "items" in data:
         problems.append("Give [columns] for a table or [items] for set-valued data, not both.")
     if not data.get("columns") and "items" not in data:
@@ -393,19 +385,17 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
         )
     rules: tuple[Rule, ...] = ()
     if "rules" in data and len(columns) == len(tables):
-        with _noting(problems):
-            rules = read_rules(data["rules"], columns, str(name))
+        rules = noted((), read_rules, data["rules"], columns, str(name))
     neighbours = dataset.get("neighbours", "add-remove-one" if "items" in data else "replace-one")
     if neighbours not in NEIGHBOURS:
         problems.append(
             f"neighbours = '{neighbours}' is not known.{did_you_mean(str(neighbours), NEIGHBOURS)} "
             "Use replace-one or add-remove-one."
         )
-    sizes: dict[str, int | None] = {"size": None, "nominal_size": None}
-    for key in sizes:
-        if key in dataset:
-            with _noting(problems):
-                sizes[key] = _positive(dataset[key], key)
+    sizes: dict[str, int | None] = {
+        key: noted(None, _positive, dataset[key], key) if key in dataset else None
+        for key in ("size", "nominal_size")
+    }
     if "size" in dataset and neighbours == "add-remove-one":
         problems.append(
             "size states a public number of units, which add-remove-one keeps private. Use "
@@ -421,33 +411,33 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
         problems.append(
             f"target = '{target}' is not a declared column.{did_you_mean(str(target), tables)}"
         )
-    for key in ("population", "period"):
-        if key in dataset and not (
-            isinstance(text := dataset[key], str) and text.strip() and text.isprintable()
-        ):
-            problems.append(f"[dataset]: {key} must be a line of text, not {text!r:.60}.")
+    lines = {key: dataset[key] for key in ("population", "period") if key in dataset}
+    problems += [
+        f"[dataset]: {key} must be a line of text, not {text!r:.60}."
+        for key, text in lines.items()
+        if not (isinstance(text, str) and text.strip() and text.isprintable())
+    ]
     totals: tuple[Total, ...] = ()
     unit_name = None if dataset.get("unit", "row") == "row" else str(dataset["unit"])
     if "totals" in data and columns and len(columns) == len(tables):
-        with _noting(problems):
-            totals = read_totals(
-                data["totals"],
-                columns,
-                schema_name=str(name),
-                unit=unit_name,
-                rules=rules,
-                size=sizes["size"] if unit_name is None else None,
-            )
+        totals = noted(
+            (),
+            read_totals,
+            data["totals"],
+            columns,
+            schema_name=str(name),
+            unit=unit_name,
+            rules=rules,
+            size=sizes["size"] if unit_name is None else None,
+        )
     elif "totals" in data and "items" in data:
         problems.append("[[totals]] speak of the rows of a table, not of [items].")
-    about: dict[str, str] = {}
-    for key in ABOUT:
-        if key in dataset:
-            with _noting(problems):
-                about[key] = line_of_text(f"[dataset]: {key}", dataset[key])
-    unit = PrivacyUnit()
-    with _noting(problems):
-        unit = _read_unit(dataset)
+    about = {
+        key: noted("", line_of_text, f"[dataset]: {key}", dataset[key])
+        for key in ABOUT
+        if key in dataset
+    }
+    unit = noted(PrivacyUnit(), _read_unit, dataset)
     if problems:
         return None, problems
     schema = Schema(
@@ -461,8 +451,7 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
         nominal_size=sizes["nominal_size"],
         draft="draft" in data,
         source=source,
-        population=dataset.get("population"),
-        period=dataset.get("period"),
+        **lines,
         about=about,
         rules=rules,
         totals=totals,
@@ -470,12 +459,13 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
     return schema, []
 
 
-@contextmanager
-def _noting(problems: list[str]) -> Iterator[None]:
+def _noted(problems: list[str], instead: T, read: Callable[..., T], *given: Any, **more: Any) -> T:
+    """What is read, or a note of what is wrong with it and `instead`."""
     try:
-        yield
+        return read(*given, **more)
     except SchemaError as error:
         problems.append(str(error))
+        return instead
 
 
 def _read_unit(dataset: Mapping[str, Any]) -> PrivacyUnit:
@@ -502,12 +492,7 @@ def _read_unit(dataset: Mapping[str, Any]) -> PrivacyUnit:
 def _read_items(table: Any, folder: Path) -> ItemUniverse:
     if not isinstance(table, Mapping):
         raise SchemaError('[items] must be a table with universe = [...] or universe_file = "...".')
-    for key in table:
-        if key not in _ITEM_KEYS:
-            raise SchemaError(
-                f"[items]: unknown key '{key}'.{did_you_mean(key, _ITEM_KEYS)} Keys: "
-                f"{', '.join(sorted(_ITEM_KEYS))}."
-            )
+    refuse_unknown_keys(table, _ITEM_KEYS, "[items]")
     outside = table.get("outside", "drop")
     if outside not in ("drop", "other"):
         raise SchemaError(f"[items]: outside must be 'drop' or 'other', not '{outside}'.")
@@ -523,14 +508,7 @@ def _read_items(table: Any, folder: Path) -> ItemUniverse:
             raise SchemaError("[items]: universe must be a list of names or whole numbers.")
         items = tuple(str(item).strip(BLANKS) for item in listed)  # as items of rows are
     else:
-        path = folder / str(table["universe_file"])
-        try:
-            lines = path.read_text(encoding="utf-8-sig").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise SchemaError(
-                f"[items]: universe_file '{path}' cannot be read ({type(error).__name__})."
-            ) from None
-        items = tuple(line.strip() for line in lines if line.strip())
+        items = tuple(filled_lines(folder / str(table["universe_file"]), "[items]: universe_file"))
     if not items:
         raise SchemaError("[items]: the universe is empty.")
     if "" in items:

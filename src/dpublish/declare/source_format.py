@@ -33,7 +33,7 @@ import polars as pl
 
 from dpublish.declare.calendar import CALENDAR, numbers_of, on_the_clock_of
 from dpublish.declare.spelling import BLANKS
-from dpublish.errors import SchemaError, did_you_mean
+from dpublish.errors import SchemaError, refuse_unknown_keys
 
 UNWRITTEN = "\ufffd"
 """Stands for a cell that is not written as declared: it is no number, date or level."""
@@ -151,13 +151,7 @@ def read_source_format(table: Any) -> SourceFormat:
     """The [source] table, or what is wrong with it."""
     if not isinstance(table, Mapping):
         raise SchemaError('[source] must be a table, such as [source] with delimiter = ";".')
-    keys = [field.name for field in fields(SourceFormat)]
-    for key in table:
-        if key not in keys:
-            raise SchemaError(
-                f"[source]: unknown key '{key}'.{did_you_mean(key, keys)} Keys: "
-                f"{', '.join(sorted(keys))}."
-            )
+    refuse_unknown_keys(table, [field.name for field in fields(SourceFormat)], "[source]")
     mark = {key: _mark(table, key) for key in ("delimiter", "decimal", "thousands")}
     decimal = mark["decimal"] or "."
     if decimal == mark["thousands"]:
@@ -240,8 +234,7 @@ def _format(kind: str, text: str) -> str:
     # read now, by the calls that will read the rows: by then the budget would be spent
     trial = pl.Series(["", "x", datetime(2020, 2, 1, 13, 4, 5).strftime(text)])
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             for cells in (trial, trial.clear()):
                 moments_written(cells, kind, [text])
     except pl.exceptions.PolarsError:

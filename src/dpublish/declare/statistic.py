@@ -78,6 +78,14 @@ class ContingencyTables(Statistic):
     tables: tuple[tuple[int, ...], ...]
     groups: Mapping[int, IntArray] = field(default_factory=dict)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many levels, or groups of them, each column has."""
+        return tuple(
+            int(self.groups[place].max()) + 1 if place in self.groups else size
+            for place, size in enumerate(self.domain.shape)
+        )
+
 
 @dataclass(frozen=True)
 class TableCounts:

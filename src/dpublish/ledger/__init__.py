@@ -67,6 +67,16 @@ def open_ledger(
         such people is refused. Recorded in the ledger for life.
     actor
         Who is named in the entries that are made; by default whoever this process runs for.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dpublish import Budget
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     url = f"sqlite:///{folder}/visits.ledger"
+    ...     ledger = open_ledger(url, budget=Budget(epsilon=3), create=True)
+    >>> ledger.name
+    'default'
     """
     from dpublish.ledger.opening import open_database_ledger
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -98,15 +99,12 @@ def open_database_ledger(
 def recover(url: str | Path, *, name: str, patience: float, actor: Actor | None = None) -> Status:
     """See `dpublish.ledger.recover_ledger`."""
     target = parse_target(url)
-    database = _connect(target, name, patience=patience, create=False)
-    try:
+    with closing(_connect(target, name, patience=patience, create=False)) as database:
         ledger = _opened(database, target, _find_or_make(database, target, name, None), actor)
         if all(mark is None for _, mark in ledger.heard()):
             _require_vouched(ledger, target, None)
         ledger.write_off()
         return ledger.verify()
-    finally:
-        database.close()
 
 
 def remove_witness(
@@ -120,8 +118,7 @@ def remove_witness(
 ) -> Status:
     """See `dpublish.ledger.remove_witness`."""
     target = parse_target(url)
-    database = _connect(target, name, patience=patience, create=False)
-    try:
+    with closing(_connect(target, name, patience=patience, create=False)) as database:
         recorded = place_of(place, target.shown, new=False)
         found = _find_or_make(database, target, name, None)
         ledger = _opened(database, target, found, actor)
@@ -148,16 +145,13 @@ def remove_witness(
         ledger.verify()
         ledger.drop_witness(recorded)
         return ledger.status()
-    finally:
-        database.close()
 
 
 def merge(url: str | Path, *, name: str, patience: float, actor: Actor | None = None) -> Status:
     """See `dpublish.ledger.merge_ledgers`."""
     name = checked_name(name)
     target = parse_target(url)
-    database = _connect(target, name, patience=patience, create=False)
-    try:
+    with closing(_connect(target, name, patience=patience, create=False)) as database:
         _find_or_make(database, target, name, None, any_spelling=True)
 
         def look() -> list[Found]:
@@ -173,8 +167,6 @@ def merge(url: str | Path, *, name: str, patience: float, actor: Actor | None = 
             _require_vouched(part, target, None)
             part.verify()
         return merged(database, parts).verify()
-    finally:
-        database.close()
 
 
 def _opened(database: Database, target: Target, found: Found, actor: Actor | None) -> SqlLedger:

@@ -20,14 +20,12 @@ from dpublish.local.conjunctions import (
 )
 from dpublish.local.device_ledger import DeviceLedger
 from dpublish.local.estimates import Frequencies
-from dpublish.local.hadamard import HadamardResponse
-from dpublish.local.hashing import LocalHashing
+from dpublish.local.hashing import HadamardResponse, LocalHashing
 from dpublish.local.hitters import HeavyHitters, Hitter
 from dpublish.local.mean import MeanResponse
 from dpublish.local.oracle import LocalOracle
-from dpublish.local.response import BinaryResponse, KaryResponse
 from dpublish.local.survey import Survey
-from dpublish.local.unary import UnaryEncoding
+from dpublish.local.unary import BinaryResponse, KaryResponse, UnaryEncoding
 
 __all__ = [
     "BinaryResponse",

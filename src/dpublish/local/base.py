@@ -69,14 +69,19 @@ class Randomizer(abc.ABC):
     def law(self, value: Any) -> Law:
         """The exact probability of every report for one value. For audits; small alphabets only."""
 
+    @property
     @abc.abstractmethod
+    def alphabet(self) -> int:
+        """How many different counts a tally keeps: one for each report, or for each bit of one."""
+
     def check_reports(self, reports: Any) -> Reports:
         """The reports as an array, or an InputError that names the first one outside the
         protocol."""
+        return report_codes(reports, self.alphabet)
 
-    @abc.abstractmethod
     def count(self, reports: Reports) -> Counts:
         """What the estimate needs to know of checked reports: sums, so that parts can be added."""
+        return count_codes(reports, self.alphabet)
 
     @abc.abstractmethod
     def expected_error(self, people: int) -> float:
@@ -135,11 +140,6 @@ class FrequencyOracle(Randomizer):
 
     @property
     @abc.abstractmethod
-    def alphabet(self) -> int:
-        """How many different counts a tally keeps: one for each report, or for each bit of one."""
-
-    @property
-    @abc.abstractmethod
     def variance(self) -> float:
         """Variance of an estimated count, for each person, when few people hold the level and the
         others are spread evenly."""
@@ -158,12 +158,6 @@ class FrequencyOracle(Randomizer):
 
     def check_values(self, values: Any) -> NDArray[Any]:
         return level_codes(values, len(self.levels))
-
-    def check_reports(self, reports: Any) -> Reports:
-        return report_codes(reports, self.alphabet)
-
-    def count(self, reports: Reports) -> Counts:
-        return count_codes(reports, self.alphabet)
 
     def aggregate(
         self, reports: Any, *, level: float = 0.95, together: bool = False

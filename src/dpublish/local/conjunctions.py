@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dpublish.errors import InputError, PlanError, QueryError, did_you_mean
 from dpublish.estimate import Estimate
-from dpublish.local.base import Counts, Law, Randomizer, Reports, count_codes, report_codes, tallied
+from dpublish.local.base import Law, Randomizer, Reports, tallied
 from dpublish.local.coins import Coin, Coins, Words
 from dpublish.local.estimates import (
     Floats,
@@ -30,7 +30,7 @@ from dpublish.local.estimates import (
     normal_quantile,
     onto_simplex,
 )
-from dpublish.local.hadamard import parity, transform
+from dpublish.local.hashing import parity, transform
 from dpublish.privacy.cost import Amount
 
 T = TypeVar("T")
@@ -151,11 +151,9 @@ class Conjunctions(Randomizer):
             for bit in (0, 1)
         }
 
-    def check_reports(self, reports: Any) -> Reports:
-        return report_codes(reports, 2 * self.masks.size)
-
-    def count(self, reports: Reports) -> Counts:
-        return count_codes(reports, 2 * self.masks.size)
+    @property
+    def alphabet(self) -> int:
+        return 2 * self.masks.size
 
     def expected_error(self, people: int) -> float:
         return self.standard_error(people, self.width)

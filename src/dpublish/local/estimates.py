@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dpublish.errors import QueryError
 from dpublish.estimate import Estimate, Measure, check_level
-from dpublish.models.integer_limits import whole_rows
+from dpublish.models.integer_limits import integer_rows
 
 Floats = NDArray[np.float64]
 
@@ -65,16 +65,19 @@ class Frequencies:
         return [(self.levels[i], self._at(int(i))) for i in order]
 
     def to_json(self) -> dict[str, Any]:
-        consistent = self.consistent()
-        rows = []
-        for place, name in enumerate(self.levels):
-            entry: dict[str, Any] = {"level": name, "count": float(self.counts[place])}
-            entry |= {
+        rows = [
+            {
+                "level": name,
+                "count": float(self.counts[place]),
                 "standard_error": float(self.standard_errors[place]),
                 "low": float(self.low[place]),
+                "high": float(self.high[place]),
+                "consistent": float(consistent),
             }
-            entry |= {"high": float(self.high[place]), "consistent": float(consistent[place])}
-            rows.append(entry)
+            for place, (name, consistent) in enumerate(
+                zip(self.levels, self.consistent(), strict=True)
+            )
+        ]
         return {
             "people": self.people,
             "epsilon": str(self.epsilon),
@@ -122,7 +125,7 @@ def frequencies(
     counts = seen.sums / seen.gain
     held = np.clip(counts, 0.0, people)
     variance = np.maximum(seen.spread + held * seen.holder_spread, 0.0)
-    low, high = whole_rows(*_score_interval(seen, counts, z))
+    low, high = integer_rows(*_score_interval(seen, counts, z))
     return Frequencies(
         levels=levels,
         people=people,

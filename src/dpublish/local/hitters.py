@@ -28,11 +28,10 @@ from dpublish.local.base import (
     Reports,
     level_codes,
     level_names,
-    report_codes,
 )
 from dpublish.local.coins import Coin, Coins, Words
 from dpublish.local.estimates import Floats, Sums, frequencies
-from dpublish.local.hadamard import half_member, parity, transform
+from dpublish.local.hashing import half_member, parity, transform
 from dpublish.privacy.cost import Amount
 
 MAX_DOMAIN_BITS = 48
@@ -114,8 +113,12 @@ class HeavyHitters(Randomizer):
                 )
         return law
 
+    @property
+    def alphabet(self) -> int:
+        return (2 << self.length) * len(self.prefixes)
+
     def check_reports(self, reports: Any) -> Reports:
-        codes = report_codes(reports, (2 << self.length) * len(self.prefixes))
+        codes = super().check_reports(reports)
         if len(self.prefixes) == 1:
             return codes
         answers, stage_of = self._split(codes)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpublish.errors import InputError, PlanError
 from dpublish.estimate import Estimate
-from dpublish.local.base import Counts, Law, Randomizer, Reports, count_codes, report_codes, tallied
+from dpublish.local.base import Law, Randomizer, Reports, tallied
 from dpublish.local.coins import Coins, checked_bits, other_words
 from dpublish.local.estimates import estimate_of
 from dpublish.privacy.cost import Amount, exact
@@ -38,6 +38,7 @@ class MeanResponse(Randomizer):
 
     method = "mean"
     error_of = "the mean"
+    alphabet = 2
 
     def __init__(
         self, lower: Amount, upper: Amount, epsilon: Amount, *, grid_bits: int = 16, bits: int = 64
@@ -108,12 +109,6 @@ class MeanResponse(Randomizer):
     def law(self, value: Any) -> Law:
         yes = self.yes(int(self.check_values([value])[0]))
         return {0: 1 - yes, 1: yes}
-
-    def check_reports(self, reports: Any) -> Reports:
-        return report_codes(reports, 2)
-
-    def count(self, reports: Reports) -> Counts:
-        return count_codes(reports, 2)
 
     def aggregate(self, reports: Any, *, level: float = 0.95) -> Estimate:
         """The unbiased mean with error bars from reports, or from their tally."""

@@ -38,16 +38,22 @@ from typing import Any
 
 import numpy as np
 
-from dpublish.errors import BudgetExceeded, InputError, PlanError, SchemaError, did_you_mean
+from dpublish.declare.spelling import filled_lines
+from dpublish.errors import (
+    BudgetExceeded,
+    InputError,
+    PlanError,
+    SchemaError,
+    did_you_mean,
+    refuse_unknown_keys,
+)
 from dpublish.local.base import Randomizer
 from dpublish.local.coins import Coins
 from dpublish.local.conjunctions import Conjunctions
-from dpublish.local.hadamard import HadamardResponse
-from dpublish.local.hashing import LocalHashing
+from dpublish.local.hashing import HadamardResponse, LocalHashing
 from dpublish.local.hitters import HeavyHitters
 from dpublish.local.mean import MeanResponse
-from dpublish.local.response import BinaryResponse, KaryResponse
-from dpublish.local.unary import UnaryEncoding
+from dpublish.local.unary import BinaryResponse, KaryResponse, UnaryEncoding
 from dpublish.privacy.cost import positive, show
 
 OTHER = "(other)"
@@ -205,12 +211,7 @@ def _read(data: Mapping[str, Any], folder: Path) -> Survey:
         raise SchemaError(
             'The survey has no [survey] table. Add one with name = "..." and epsilon = ...'
         )
-    for key in head:
-        if key not in ("name", "epsilon"):
-            raise SchemaError(
-                f"[survey]: unknown key '{key}'.{did_you_mean(key, ('name', 'epsilon'))} Keys: "
-                f"epsilon, name."
-            )
+    refuse_unknown_keys(head, ("name", "epsilon"), "[survey]")
     name = head.get("name")
     if not isinstance(name, str) or not name.strip():
         raise SchemaError('[survey] has no name. Add name = "...".')
@@ -261,13 +262,7 @@ def _question(name: str, table: Any, folder: Path) -> Question:
             f"{where}: method '{method}' is not known.{did_you_mean(str(method), METHODS)} "
             f"Methods: {', '.join(METHODS)}."
         )
-    allowed = METHODS[method] | {"method", "epsilon"}
-    for key in table:
-        if key not in allowed:
-            raise SchemaError(
-                f"{where} ({method}): unknown key '{key}'.{did_you_mean(key, allowed)} Keys: "
-                f"{', '.join(sorted(allowed))}."
-            )
+    refuse_unknown_keys(table, METHODS[method] | {"method", "epsilon"}, f"{where} ({method})")
     column = table.get("column", name)
     if not isinstance(column, str) or not column:
         raise SchemaError(f"{where}: column must be the name of a column.")
@@ -300,16 +295,7 @@ def _levels(where: str, table: Mapping[str, Any], folder: Path) -> list[str] | N
         raise SchemaError(f"{where}: give levels or levels_file, not both.")
     if "levels_file" in table:
         path = folder / str(table["levels_file"])
-        try:
-            listed: Any = [
-                line.strip()
-                for line in path.read_text(encoding="utf-8-sig").splitlines()
-                if line.strip()
-            ]
-        except (OSError, UnicodeDecodeError) as error:
-            raise SchemaError(
-                f"{where}: levels_file '{path}' cannot be read ({type(error).__name__})."
-            ) from None
+        listed: Any = filled_lines(path, f"{where}: levels_file")
     elif "levels" in table:
         listed = table["levels"]
     else:

@@ -47,6 +47,12 @@ ROWS_PER_BIN = 1.0
 """A bin is to hold so many standard deviations of the noise of one stage."""
 FEWEST = 4
 """With fewer bins to be found, even ones serve as well."""
+BIN_DEVIATIONS = 7.5
+"""A bin is to hold so many standard deviations of the noise that its rows are counted with
+afterwards. The noise of many small bins adds up in every rank: chosen on columns of drawn shapes
+(benchmarks/joined_tuning/quantiles.py --drawn --set methods.adaptive_bins.BIN_DEVIATIONS=...)."""
+FEWEST_IN_NOISE = 8
+"""Fewer than these are not made of a column, however much noise there is."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +135,12 @@ def plan_bins(
     ]
     fine = fine_domain(schema, domain, tuple(wanted))
     return Domain(tuple(axes)), BinSearch(tuple(wanted), part, bins, fine, rows)
+
+
+def bins_in_noise(bins: int, rows: float, deviation: float) -> int:
+    """How many of `bins` to look for where each is counted with noise of this deviation: from
+    public numbers."""
+    return min(bins, max(FEWEST_IN_NOISE, round(rows / (BIN_DEVIATIONS * deviation))))
 
 
 def choose_bins(

@@ -45,7 +45,12 @@ class Output:
 
 
 class Mechanism(Checked, abc.ABC):
-    """A release method. Subclasses are frozen dataclasses with keyword-only fields."""
+    """A release method. Subclasses are frozen dataclasses with keyword-only fields.
+
+    >>> from dpublish import Histogram
+    >>> isinstance(Histogram(columns=["age"]), Mechanism)
+    True
+    """
 
     method: ClassVar[str]
     """The name on the command line and in manifests: the class name in kebab-case."""

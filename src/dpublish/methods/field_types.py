@@ -29,7 +29,7 @@ _WORDS: Mapping[Any, str] = {
 }
 
 
-MOST = Fraction(10**12)
+MAX_AMOUNT = Fraction(10**12)
 LARGEST_SETTING = Fraction(10**100)
 """Floats can multiply such numbers a few times; methods have narrower limits of their own, and
 words for them."""
@@ -94,12 +94,12 @@ def check_cost(cost: Cost, rows_per_unit: int) -> None:
     }  # noise grows with the rows of a unit
     for name, least in LEAST.items():
         amount, least = getattr(cost, name), least * widened[name]
-        if amount and not least <= amount <= MOST:
+        if amount and not least <= amount <= MAX_AMOUNT:
             size = "small" if amount < least else "large"
             units = f" for units of up to {rows_per_unit:,} rows" if widened[name] > 1 else ""
             raise PlanError(
                 f"{name} is so {size} that nothing can be planned with it{units}. Use "
-                f"{float(least):g} to {float(MOST):g}."
+                f"{float(least):g} to {float(MAX_AMOUNT):g}."
             )
 
 

@@ -161,7 +161,7 @@ class MethodHelp:
 def describe(name: str, method: type[Any]) -> MethodHelp:
     """Read a method's docstring. A heading or a setting without words is a mistake in the method,
     and raises."""
-    text = inspect.cleandoc(method.__doc__ or "")
+    text = inspect.cleandoc(method.__doc__ or "").partition("\n\nExamples\n")[0]
     parts = _RULE.split(text, maxsplit=1)
     summary, lines = _headed(parts[0])
     missing = [heading for heading in HEADINGS if heading not in lines]

@@ -14,7 +14,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.models.thresholded_counts import normal_quantile
+from dpublish.models.noisy_counts import normal_quantile
 
 Floats = NDArray[np.float64]
 
@@ -66,12 +66,12 @@ def possible(low: Floats, high: Floats, error: Floats, most: float) -> tuple[Flo
     return first, last
 
 
-def whole_rows(low: float | Floats, high: float | Floats) -> tuple[Floats, Floats]:
+def integer_rows(low: float | Floats, high: float | Floats) -> tuple[Floats, Floats]:
     """Limits moved out to whole numbers."""
     return np.floor(np.asarray(low) + _DUST) + 0.0, np.ceil(np.asarray(high) - _DUST) + 0.0
 
 
-def believable(counts: NDArray[np.int64]) -> bool:
+def within_limits(counts: NDArray[np.int64]) -> bool:
     """Whether all lie within MAX_COUNT of 0. Both ends are looked at: the lowest whole number is
     its own absolute value."""
     return not counts.size or bool(counts.min() >= -MAX_COUNT and counts.max() <= MAX_COUNT)

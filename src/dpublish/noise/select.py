@@ -6,7 +6,7 @@ yes/no answer.
 Both choices are run as a race. Every candidate gets one uniform real, which with its score makes a
 key, and the best key wins; ties have probability zero. A compiled sieve keeps the few candidates
 whose leading bits allow them to win, their keys are bounded in float64, and those that the bounds
-cannot separate are settled by ball arithmetic on the same uniforms (see lazy.py). The law is exact,
+cannot separate are settled by ball arithmetic on the same uniforms (lattice.py). The law is exact,
 the cost is one word per candidate, and the running time hardly depends on the scores: a single
 dominant candidate among a million is as fast as a tie (proof: select.proof.md).
 """
@@ -26,7 +26,7 @@ from dpublish.compiled import njit
 from dpublish.errors import BudgetExceeded, InputError, PrivateSideError
 from dpublish.noise.balls import fraction_ball
 from dpublish.noise.base import BoundedScores, ChoiceRule, IntArray
-from dpublish.noise.lazy import (
+from dpublish.noise.lattice import (
     FIRST_BITS,
     FloatArray,
     LazyUniforms,
@@ -280,7 +280,7 @@ def _laplace(stream: WordStream, scale: Fraction) -> int:
     comparison. Beyond that point the law is memoryless: what is missing is a draw conditioned on
     being at least 0, which may itself be saturated.
     """
-    from dpublish.noise.laplace import SATURATED, discrete_laplace
+    from dpublish.noise.gaussian import SATURATED, discrete_laplace
 
     first = int(discrete_laplace(stream, scale, 1)[0])
     last, size = abs(first), abs(first)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dpublish.errors import PlanError, PrivateSideError
 from dpublish.noise.base import CellArray, Draw, DrawKind, IntArray, Noise
-from dpublish.noise.gaussian import discrete_gaussian
+from dpublish.noise.gaussian import discrete_gaussian, discrete_laplace
 from dpublish.noise.geometric import (
     MAX_TRIALS,
     cells_in_order,
@@ -31,7 +31,6 @@ from dpublish.noise.geometric import (
     survivors,
     tail,
 )
-from dpublish.noise.laplace import discrete_laplace
 from dpublish.noise.words import MAX_BOUND, SeededStream, SystemStream, WordStream, uniform_below
 
 LIMIT = 1 << 61

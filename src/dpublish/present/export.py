@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from dpublish.errors import InputError, QueryError, did_you_mean
-from dpublish.outputs import as_path, keep_apart
+from dpublish.outputs import as_path, keep_apart, written_to
 
 if TYPE_CHECKING:
     import polars as pl
@@ -70,17 +70,12 @@ def write_table(frame: pl.DataFrame, path: str | Path, *, to: Format) -> Path:
     import polars.selectors as cs
 
     path = as_path(path)
-    try:
-        with path.open("wb") as file:
-            if to == "csv":
-                lists = frame.select(cs.by_dtype(pl.List(pl.String))).columns
-                frame.with_columns(_as_json(name) for name in lists).write_csv(file)
-            else:
-                frame.write_parquet(file, compression="zstd")
-    except OSError as error:
-        raise QueryError(
-            f"'{path}' cannot be written: {error.strerror or type(error).__name__}."
-        ) from None
+    with written_to(path), path.open("wb") as file:
+        if to == "csv":
+            lists = frame.select(cs.by_dtype(pl.List(pl.String))).columns
+            frame.with_columns(_as_json(name) for name in lists).write_csv(file)
+        else:
+            frame.write_parquet(file, compression="zstd")
     return path
 
 

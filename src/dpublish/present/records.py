@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from dpublish.errors import QueryError
-from dpublish.outputs import as_path, keep_apart
+from dpublish.outputs import as_path, keep_apart, written_to
 from dpublish.present.label import Label
 from dpublish.privacy.statement import meaning
 from dpublish.releases.bundle.manifest import read_cost
@@ -150,20 +150,13 @@ def write_record(
     if release.path is not None:
         keep_apart(path, release.path)
     facts = Facts(release)
-    beside: list[Path] = []
-    table = None
-    if to in _TABLES:
-        table = _write_csv(release, path)
-        beside = [] if table is None else [table.path]
+    table = _write_csv(release, path) if to in _TABLES else None
+    beside = [] if table is None else [table.path]
     made = _MAKERS[to](facts, table)
     if isinstance(made, Label):
         made = made.svg() if path.suffix.lower() == ".svg" else made.html()
-    try:
+    with written_to(path):
         path.write_text(made, encoding="utf-8")
-    except OSError as error:
-        raise QueryError(
-            f"'{path}' cannot be written: {error.strerror or type(error).__name__}."
-        ) from None
     return path, beside, facts.missing
 
 
@@ -191,20 +184,15 @@ def _kinds(table: _Table, names: Sequence[str]) -> list[tuple[str, str]]:
     timestamp, text."""
     found = []
     for name, dtype in table.frame.schema.items():
-        place = 6
-        if dtype.is_integer():
-            place = 0
-        elif dtype.is_float():
-            place = 1
-        elif str(dtype) == "Boolean":
-            place = 2
-        elif str(dtype) == "Date":
-            place = 3
-        elif str(dtype) == "Time":
-            place = 4
-        elif str(dtype).startswith("Datetime"):
-            place = 5
-        found.append((name, names[place]))
+        text = str(dtype)
+        is_kind = (
+            dtype.is_integer(),
+            dtype.is_float(),
+            *(text == kind for kind in ("Boolean", "Date", "Time")),
+            text.startswith("Datetime"),
+            True,
+        )
+        found.append((name, names[is_kind.index(True)]))
     return found
 
 

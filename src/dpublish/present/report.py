@@ -18,11 +18,12 @@ import numpy as np
 
 from dpublish.declare.calendar import CALENDAR, UNITS
 from dpublish.declare.domain import Axis, Domain
-from dpublish.errors import PublishError, QueryError
-from dpublish.outputs import as_path
+from dpublish.errors import PublishError
+from dpublish.outputs import write_html
 from dpublish.present.charts import Bar
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.statement import guesses, meaning
+from dpublish.query.constants import quoted
 from dpublish.releases.bundle.manifest import read_cost
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ MAX_CHARTS = 24
 MAX_BARS = 20
 MAX_PAIRED = 40
 MAX_PAIRS = 30
-_SUFFIXES = ("", ".html", ".htm")
 
 
 @dataclass(frozen=True)
@@ -144,19 +144,10 @@ class Report:
 
 def write_report(release: Release, path: str | Path) -> Path:
     """Write the report as a page."""
-    path = as_path(path)
-    if path.suffix.lower() not in _SUFFIXES:
-        raise QueryError(
-            f"A report is an HTML page: name it '{path.stem}.html', not '{path.name}'. A browser "
-            f"prints it as PDF."
-        )
-    try:
-        path.write_text(report_html(release), encoding="utf-8")
-    except OSError as error:
-        raise QueryError(
-            f"'{path}' cannot be written: {error.strerror or type(error).__name__}."
-        ) from None
-    return path
+    refusal = (
+        "A report is an HTML page: name it '{stem}.html', not '{name}'. A browser prints it as PDF."
+    )
+    return write_html(path, lambda: report_html(release), refusal)
 
 
 def report_html(release: Release) -> str:
@@ -423,10 +414,7 @@ def verification(release: Release) -> Section:
 
 def _limitations(release: Release, lines: Sequence[Text]) -> Section:
     """What to keep in mind, and what the plan warned of."""
-    warnings = release.manifest["plan"].get("warnings", [])
-    said = (
-        [line for line in warnings if isinstance(line, str)] if isinstance(warnings, list) else []
-    )
+    said = release.manifest["plan"].get("warnings", [])  # texts: `check_manifest` has seen to it
     return Section("Limitations", [Listing([*lines, *said])])
 
 
@@ -523,11 +511,6 @@ def example_predicate(domain: Domain) -> str:
         return f"{quoted(first.name)} >= {bound}"
     level = first.levels[0].replace("'", "''")
     return f"{quoted(first.name)} = '{level}'"
-
-
-def quoted(name: str) -> str:
-    """A column's name as SQL takes it."""
-    return name if name.isidentifier() else f'"{name}"'
 
 
 def listed(names: tuple[str, ...]) -> str:

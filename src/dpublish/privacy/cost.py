@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
+from functools import reduce
 from typing import Literal
 
 from dpublish.errors import BudgetError, PlanError
@@ -123,26 +124,14 @@ def _below(x: Fraction, function: Callable[[Decimal, Context], Decimal]) -> Frac
     return Fraction(function(_decimal(x, ROUND_FLOOR), context).next_minus(context))
 
 
-def _ln(x: Decimal, context: Context) -> Decimal:
-    return x.ln(context)
-
-
-def _root(x: Decimal, context: Context) -> Decimal:
-    return x.sqrt(context)
-
-
-def _exp(x: Decimal, context: Context) -> Decimal:
-    return x.exp(context)
-
-
 def ln_below(x: Fraction) -> Fraction:
     """A lower bound on ln x, for x above 0."""
-    return _below(x, _ln)
+    return _below(x, Decimal.ln)
 
 
 def exp_above(x: Fraction) -> Fraction:
     """An upper bound on exp x."""
-    return _above(x, _exp)
+    return _above(x, Decimal.exp)
 
 
 def _log(x: Fraction) -> float:
@@ -188,12 +177,13 @@ def _best_order(log_rho: float, log_inverse_delta: float) -> Fraction:
 def _overhead(alpha: Fraction, delta: Fraction) -> Fraction:
     """Upper bound on ln(1 - 1/alpha) + (ln(1/delta) - ln alpha) / (alpha - 1): epsilon is at most
     rho alpha plus this."""
-    return _above(1 - 1 / alpha, _ln) + (_above(1 / delta, _ln) - _below(alpha, _ln)) / (alpha - 1)
+    logarithms = _above(1 / delta, Decimal.ln) - _below(alpha, Decimal.ln)
+    return _above(1 - 1 / alpha, Decimal.ln) + logarithms / (alpha - 1)
 
 
 def simple_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
     """rho + 2 sqrt(rho ln(1/delta)), rounded up (Bun and Steinke 2016, proposition 1.3)."""
-    bound = rho + 2 * _above(rho * _above(1 / delta, _ln), _root)
+    bound = rho + 2 * _above(rho * _above(1 / delta, Decimal.ln), Decimal.sqrt)
     return Fraction(_decimal(bound, ROUND_CEILING, _RESULT_DIGITS))
 
 
@@ -216,7 +206,7 @@ def largest_rho(epsilon: object, delta: object) -> Fraction:
     was planned for.
     """
     epsilon, delta = positive(epsilon, "epsilon"), positive(_probability(delta, "delta"), "delta")
-    log_inverse = _above(1 / delta, _ln)
+    log_inverse = _above(1 / delta, Decimal.ln)
     # (sqrt(L + epsilon) - sqrt(L))^2, the inverse of the simple bound, is at least this; the search
     # only improves on it.
     rho = epsilon * epsilon / (4 * (log_inverse + epsilon))
@@ -376,10 +366,7 @@ def _long_fraction(x: object, what: str) -> Fraction:
 
 def sequential(costs: Iterable[Cost]) -> Cost:
     """Total of mechanisms that all see the same rows."""
-    total = Cost()
-    for cost in costs:
-        total = total.then(cost)
-    return total
+    return reduce(Cost.then, costs, Cost())
 
 
 @dataclass(frozen=True, kw_only=True, init=False)
@@ -451,7 +438,7 @@ class Budget:
         return cost.to_approximate(cost.delta + share * self.delta)
 
     def to_json(self) -> dict[str, str]:
-        return {name: str(value) for name, value in self._fields().items() if value is not None}
+        return {name: str(value) for name, value in vars(self).items() if value is not None}
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> Budget:
@@ -468,11 +455,3 @@ class Budget:
 
     def describe(self) -> str:
         return self.cap.describe()
-
-    def _fields(self) -> dict[str, Fraction | None]:
-        return {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "rho": self.rho,
-            "delta_share": self.delta_share,
-        }

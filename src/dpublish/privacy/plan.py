@@ -64,6 +64,18 @@ class Plan(Generic[S]):
     asked for (JSON values, enough to make the same plan again). `settings` is what the method works
     with, of its own type: thresholds, scales, shares, domain. `forecast` is what to expect of the
     release, for people. `sentences` say the same in words.
+
+    >>> from dpublish import Cost, Histogram, Schema
+    >>> schema = Schema.from_toml('''
+    ... [dataset]
+    ... name = "visits"
+    ... unit = "row"
+    ... size = 1000
+    ... [columns.ill]
+    ... kind = "boolean"
+    ... ''')
+    >>> Histogram().plan(schema, Cost.pure("1/2")).cost.describe()
+    'epsilon = 0.5 (pure differential privacy)'
     """
 
     method: str

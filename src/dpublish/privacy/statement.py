@@ -22,7 +22,7 @@ EXAMPLE_DELTA = Fraction(1, 10**9)
 """A zCDP cost has an epsilon for every delta; the one for this is stated as an example."""
 ALARM = Fraction(1, 20)
 """The rate of false alarms of the tests that statements speak of."""
-MOST_CASES = 10**9
+MAX_CASES = 10**9
 LARGEST_FACTOR = 50
 LARGEST_RHO = 1000
 NO_LIMIT = "at this cost there is no limit worth stating"
@@ -206,7 +206,7 @@ def _cases(bound: Fraction, chance: Fraction) -> tuple[int, int]:
     chance, or from all."""
     of = 100
     while (
-        of < MOST_CASES
+        of < MAX_CASES
         and bound != chance
         and not (of * (bound - chance) >= 1 and of * (1 - bound) >= 1)
     ):

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from dpublish.declare.domain import Axis, Domain
 from dpublish.estimate import Estimate, Measure
 from dpublish.models.bin_shapes import bin_means
-from dpublish.models.thresholded_counts import normal_quantile
+from dpublish.models.noisy_counts import normal_quantile
 from dpublish.query.masks import select
 from dpublish.query.predicate import And, Constant, Leaf, Node, columns_of
 
@@ -36,8 +36,8 @@ Places = tuple[int, ...]
 MAX_TABLE = 1 << 20
 MAX_EDGES = 64
 """Edges of bins that are asked for where limits follow from counts."""
-_SCAN = 16
-_STEPS = 30
+_SCAN = np.linspace(0.0, 1.0, 16) ** 2
+_STEPS = 60
 
 
 class CellSums(Protocol):
@@ -188,9 +188,16 @@ class Table:
             return math.nan, math.nan
         return float(self.low[self.touched].min()), float(self.high[self.touched].max())
 
+    @cached_property
+    def _whole(self) -> bool:
+        """Whether no cell is cut."""
+        return np.array_equal(self.inside, self.touched)
+
     def amounts(self, less: float, *, top: bool) -> Floats:
         """Of every cell, the most (or the least) that a row may add to the sum of x - less."""
         each = (self.high if top else self.low) - less
+        if self._whole:
+            return each * self.inside
         maybe = np.maximum(each, 0.0) if top else np.minimum(each, 0.0)
         return np.where(self.inside, each, np.where(self.touched, maybe, 0.0))
 
@@ -248,18 +255,32 @@ def _last(sign: Callable[[float], float], start: float, end: float) -> float:
     """The last place between start and end at which `sign` is not negative; start where there is
     none. Looked for on a grid first: a function with noise in it may change its sign more than
     once."""
-    if not end > start or sign(end) >= 0:
+    above = sign(end) if end > start else 0.0
+    if above >= 0:
         return max(start, end)
-    grid: list[float] = (start + (end - start) * np.linspace(0.0, 1.0, _SCAN) ** 2).tolist()
-    held = next((at for at in range(_SCAN - 2, -1, -1) if sign(grid[at]) >= 0), None)
-    if held is None:
-        return start
-    low, high = grid[held], grid[held + 1]
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if sign(middle) >= 0 else (low, middle)
-        if high - low <= 1e-7 * max(1e-3, abs(high)):
+    low, high = start, end
+    for low in reversed((start + (end - start) * _SCAN[:-1]).tolist()):
+        below = sign(low)
+        if below >= 0:
             break
+        high, above = low, below
+    else:
+        return start
+    halve = False
+    for _ in range(_STEPS):
+        width, near = high - low, 1e-7 * max(1e-3, abs(high))
+        if width <= near:
+            break
+        # where a straight line would be 0, a little within both ends; halves where that is slow
+        share = 0.5 if halve else below / (below - above)
+        middle = low + width * (share if 0 <= share <= 1 else 0.5)
+        middle = min(max(middle, low + near / 3), high - near / 3)
+        found = sign(middle)
+        if found >= 0:
+            low, below = middle, found
+        else:
+            high, above = middle, found
+        halve = high - low > width / 2
     return high
 
 

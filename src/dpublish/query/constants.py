@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import math
-from collections.abc import Sequence
+import re
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
+import sqlglot
 from sqlglot import exp
 
 from dpublish.declare.calendar import CALENDAR, EXAMPLES, WORDS, number_of, read_bound
@@ -36,7 +42,61 @@ def shown(tree: Tree) -> str:
 
 
 def quoted(name: str) -> str:
-    return name if name.isidentifier() else f'"{name}"'
+    """A column's name as conditions and SQL take it: bare where that reads as a name."""
+    if name.isidentifier() and not is_sql_word(name):
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+@contextmanager
+def parser_quiet() -> Iterator[None]:
+    """Of what it does not know, such as EXPLAIN, the parser logs a warning of its own, which quotes
+    the query."""
+    log, thread = logging.getLogger("sqlglot"), threading.get_ident()
+
+    def of_others(record: logging.LogRecord) -> bool:
+        return record.thread != thread
+
+    log.addFilter(of_others)
+    try:
+        yield
+    finally:
+        log.removeFilter(of_others)
+
+
+@functools.lru_cache(maxsize=4096)
+def is_sql_word(name: str) -> bool:
+    """Whether the parser takes a bare name for something else, such as alter, case, end or set."""
+    asked = f"select {name}, 1 from release where {name} >= 1 and {name} = 1 group by {name}"
+    for text, times in ((asked, 4), (f"{name} >= 1", 1)):
+        try:
+            with parser_quiet():
+                tree = sqlglot.parse_one(text, dialect="postgres")
+        except sqlglot.errors.SqlglotError:
+            return True
+        columns = list(tree.find_all(exp.Column))
+        if len(columns) != times or any(column.name != name for column in columns):
+            return True
+    return False
+
+
+def with_words_of_sql(error: QueryError, text: str, names: Iterable[str]) -> QueryError:
+    """The error; where the text names a column bare that is a word of SQL, with what to do."""
+    bare_words = {word.lower() for word in re.findall(r"\"[^\"]*\"|'[^']*'|\w+", text)}
+    found = [
+        name
+        for name in names
+        if name.lower() in bare_words and name.isidentifier() and is_sql_word(name)
+    ]
+    if not found:
+        return error
+    said = str(error)
+    return QueryError(
+        said
+        + ("\n" if "\n" in said else " ")
+        + f"'{found[0]}' is a word of SQL: as the name of a column it needs double quotes, "
+        f"{quoted(found[0])}."
+    )
 
 
 def read_constant(tree: Tree) -> Any:

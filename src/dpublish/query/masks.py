@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
 from dpublish.models.bin_shapes import part_between
-from dpublish.query.planes import cells_above
+from dpublish.query.linear_condition import cells_above
 from dpublish.query.predicate import And, Constant, Leaf, Node, Or, Plane, columns_of
 
 MAX_TABLE = 1 << 22

@@ -11,10 +11,7 @@ unknown, and so does its negation).
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,10 +30,12 @@ from dpublish.query.constants import (
     bare,
     comparison_intervals,
     level_code,
+    parser_quiet,
     quoted,
     read_constant,
     read_number,
     shown,
+    with_words_of_sql,
 )
 
 Truth = bool | None
@@ -100,23 +99,10 @@ def parse_predicate(text: str | Node, domain: Domain, *, planes: bool = False) -
     `planes`, comparisons of weighted sums such as "2 * age + weight >= 150" are read as well."""
     if isinstance(text, Node):
         return text
-    return _Reader(domain, planes=planes).read(parse_sql(text), negated=False, depth=0)
-
-
-@contextmanager
-def _parser_quiet() -> Iterator[None]:
-    """Of what it does not know, such as EXPLAIN, the parser logs a warning of its own, which quotes
-    the query."""
-    log, thread = logging.getLogger("sqlglot"), threading.get_ident()
-
-    def of_others(record: logging.LogRecord) -> bool:
-        return record.thread != thread
-
-    log.addFilter(of_others)
     try:
-        yield
-    finally:
-        log.removeFilter(of_others)
+        return _Reader(domain, planes=planes).read(parse_sql(text), negated=False, depth=0)
+    except QueryError as error:
+        raise with_words_of_sql(error, str(text), domain.names) from None
 
 
 def parse_sql(text: str, *, example: str = "age >= 40 and income = '>50K'") -> Tree:
@@ -129,7 +115,7 @@ def parse_sql(text: str, *, example: str = "age >= 40 and income = '>50K'") -> T
     if len(text) > MAX_TEXT:
         raise QueryError(f"The query has {len(text)} characters; at most {MAX_TEXT} are read.")
     try:
-        with _parser_quiet():
+        with parser_quiet():
             trees = sqlglot.parse(text, dialect="postgres")
     except sqlglot.errors.ParseError as error:
         raise QueryError(_syntax_message(text, error)) from None
@@ -145,9 +131,12 @@ def parse_sql(text: str, *, example: str = "age >= 40 and income = '>50K'") -> T
     return trees[0]
 
 
-def parse_select(text: str) -> Tree:
-    """The same for a whole query."""
-    return parse_sql(text, example="select income, count(*) from release group by income")
+def parse_select(text: str, names: Iterable[str]) -> Tree:
+    """The same for a whole query over columns of these names."""
+    try:
+        return parse_sql(text, example="select income, count(*) from release group by income")
+    except QueryError as error:
+        raise with_words_of_sql(error, str(text), names) from None
 
 
 def _syntax_message(text: str, error: sqlglot.errors.ParseError) -> str:

@@ -104,7 +104,7 @@ def run_asked(
     weight = free_name("row_weight", columns)
     table, orders = with_orders(frame.rename({frame.columns[-1]: weight}), axes)
     try:
-        tree = parse_select(query)
+        tree = parse_select(query, columns)
         if not isinstance(tree, exp.Select):
             raise QueryError(
                 "Only a SELECT can be run, for example: select income, count(*) from release "
@@ -193,15 +193,7 @@ class _Rewriter:
         weights as they are."""
         if depth > MAX_DEPTH // 10:
             raise QueryError("Subqueries are nested too deeply.")
-        for clause, value in tree.args.items():
-            if value and clause not in CLAUSES:
-                kind = type(value[0] if isinstance(value, list) else value)
-                raise QueryError(
-                    REASONS.get(
-                        kind,
-                        f"'{clause.replace('_', ' ')}' is not supported in a query over a release.",
-                    )
-                )
+        self._only(tree, CLAUSES, "in a query over a release")
         known = self._with(tree, dict(known), depth)
         source = self._source(tree, known, depth)
         self._expand_stars(tree, source)
@@ -303,7 +295,7 @@ class _Rewriter:
             raise QueryError("The query has no FROM. The table is called release.")
         what = clause.this
         if isinstance(what, exp.Subquery) and isinstance(what.this, exp.Select):
-            self._only(what, {"this", "alias"})
+            self._only(what, {"this", "alias"}, "after FROM")
             if not what.alias:
                 what.set("alias", exp.TableAlias(this=exp.to_identifier(f"part{depth}")))
             return self.select(what.this, known, depth=depth + 1, outermost=False)
@@ -312,7 +304,7 @@ class _Rewriter:
                 "FROM takes the table release, a name defined by WITH, or a subquery in "
                 "parentheses."
             )
-        self._only(what, {"this", "alias"})
+        self._only(what, {"this", "alias"}, "after FROM")
         match = next(
             (name for name in known if name == what.name or name.lower() == what.name.lower()), None
         )
@@ -324,13 +316,12 @@ class _Rewriter:
         what.set("this", exp.to_identifier(match))
         return known[match]
 
-    def _only(self, tree: Tree, allowed: set[str]) -> None:
+    def _only(self, tree: Tree, allowed: set[str], where: str) -> None:
         for key, value in tree.args.items():
             if value and key not in allowed:
                 kind = type(value[0] if isinstance(value, list) else value)
-                raise QueryError(
-                    REASONS.get(kind, f"'{key.replace('_', ' ')}' is not supported after FROM.")
-                )
+                default = f"'{key.replace('_', ' ')}' is not supported {where}."
+                raise QueryError(REASONS.get(kind, default))
 
     def _parts(self, tree: Tree) -> list[Tree]:
         """Every piece of this SELECT but its FROM and WITH."""

@@ -84,17 +84,19 @@ def split(tree: Tree, named: Mapping[str, Tree], columns: Sequence[str]) -> Grou
     names: dict[str, str] = {}
     groups: dict[str, Tree] = {}
     for key in keys:
-        if spelled(key) not in names:
-            name = free_name(f"group{len(groups)}", taken)
-            names[spelled(key)], groups[name] = name, key
+        text = spelled(key)
+        if text not in names:
+            names[text] = free_name(f"group{len(groups)}", taken)
+            groups[names[text]] = key
     having = _with_results(tree.args.get("having"), results, columns)
     order = _with_results(tree.args.get("order"), results, ())
     aggregates: dict[str, Tree] = {}
     for part in (*results.values(), having, order):
         for node in () if part is None else part.find_all(*AGGREGATES):
-            if spelled(node) not in names:
-                name = free_name(f"aggregate{len(aggregates)}", taken)
-                names[spelled(node)], aggregates[name] = name, node.copy()
+            text = spelled(node)
+            if text not in names:
+                names[text] = free_name(f"aggregate{len(aggregates)}", taken)
+                aggregates[names[text]] = node.copy()
     line = free_name("line", taken)
     inner = _lines(tree, groups, aggregates)
     where = tree.args.get("where")

@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 from sqlglot import exp
 
+from dpublish.declare.calendar import FIRST, series_of
 from dpublish.declare.columns import OTHER
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
@@ -83,7 +84,7 @@ def answer_sql(
     ran = run_asked(query, frame, columns, axes, answers.ask)
     if ran.lines is not None and ran.lines.height > MAX_LINES:
         ran = answers.shown_lines(ran)
-    return ran.frame if level is None else answers.with_limits(ran)
+    return answers.with_moments(ran) if level is None else answers.with_limits(ran)
 
 
 class _Answers:
@@ -116,7 +117,18 @@ class _Answers:
             except QueryError:
                 continue
             made.append(pl.Series(name, values, dtype=pl.Float64))
+        self._refuse_reckoning(asked)
         return lines.with_columns(made)
+
+    def _refuse_reckoning(self, asked: Grouped) -> None:
+        """A quantile of dates is a date: nothing can be added to it or divided by."""
+        for tree in asked.items.values():
+            for part in tree.find_all(exp.Quantile):
+                if part is not bare(tree) and self._calendar(part) is not None:
+                    raise QueryError(
+                        f"'{shown(tree)}' computes something from a quantile of dates or times. "
+                        f"Ask for {shown(part)} itself."
+                    )
 
     def one(self, tree: Tree, place: int, level: float) -> Estimate:
         """One aggregate of one line."""
@@ -177,13 +189,34 @@ class _Answers:
                 one[2] if value is not None or one[2] else _NOBODY
                 for value, one in zip(values.to_list(), found, strict=True)
             ]
-            columns.append(_within(values, low, high))
-            columns.append(pl.Series(free_name(f"{name}_low", taken), low, dtype=pl.Float64))
-            columns.append(pl.Series(free_name(f"{name}_high", taken), high, dtype=pl.Float64))
+            three = [
+                _within(values, low, high),
+                pl.Series(free_name(f"{name}_low", taken), low, dtype=pl.Float64),
+                pl.Series(free_name(f"{name}_high", taken), high, dtype=pl.Float64),
+            ]
+            kind = self._calendar(tree)
+            columns += three if kind is None else [_moments(one, kind) for one in three]
             plain = counts_rows(tree) and all(not one or one.startswith(COUNTED) for one in notes)
             if not plain:
                 columns.append(pl.Series(note, notes, dtype=pl.String))
         return pl.DataFrame(columns)
+
+    def with_moments(self, ran: Ran) -> pl.DataFrame:
+        """The result with days and times where quantiles of them were counted in days and
+        seconds."""
+        items = {} if ran.asked is None else ran.asked.items
+        kinds = {name: self._calendar(tree) for name, tree in items.items()}
+        return ran.frame.with_columns(
+            _moments(ran.frame[name], kind) for name, kind in kinds.items() if kind
+        )
+
+    def _calendar(self, tree: Tree) -> str | None:
+        """The kind of moments that a quantile is one of; None of numbers."""
+        if not isinstance(bare(tree), exp.Quantile):
+            return None
+        asked = spelled(bare(tree))
+        found = (one.details for key, one in self._found.items() if key[0] == asked)
+        return next((details.get("calendar") for details in found), None)
 
     def _places(self, ran: Ran) -> Sequence[int | None]:
         return [None] * ran.frame.height if ran.places is None else ran.places
@@ -227,6 +260,16 @@ def _within(
     whole = all(value is None or float(value).is_integer() for value in inside)
     kind = values.dtype if whole and values.dtype.is_integer() else pl.Float64
     return pl.Series(values.name, inside, dtype=kind, strict=False)
+
+
+def _moments(numbers: pl.Series, kind: str) -> pl.Series:
+    """Days or seconds as the moments they stand for."""
+    if not numbers.dtype.is_numeric():
+        return numbers
+    known = numbers.is_not_null()
+    whole = numbers.fill_null(FIRST[kind]).to_numpy().astype(np.int64)
+    moments = series_of(kind, whole).alias(numbers.name)
+    return moments.to_frame().select(pl.when(known).then(pl.col(numbers.name)))[numbers.name]
 
 
 def _range(tree: Tree, of: Callable[[Tree], tuple[float, float]]) -> tuple[float, float]:
@@ -327,7 +370,7 @@ class CellsSay:
 
     def known(self, tree: Tree, rows: Where) -> Where:
         domain = self.release.domain
-        name = _column_or_none(bare(tree), domain.names)
+        name = column_or_none(bare(tree), domain.names)
         if name is None:
             raise QueryError(f"count({shown(tree)}) is worked out for columns only")
         place = domain.names.index(name)
@@ -343,7 +386,7 @@ class CellsSay:
 
 
 def _group(item: Tree, flags: Mapping[str, str], domain: Domain) -> _Group:
-    plain = _column_or_none(item, (*domain.names, *flags))
+    plain = column_or_none(item, (*domain.names, *flags))
     if plain is None:
         return _Group(None, {}, expression_keys(item, domain))
     place = domain.names.index(flags.get(plain, plain))
@@ -440,7 +483,9 @@ def _condition(tree: Tree, flags: Mapping[str, str], domain: Domain) -> Node:
     return parse_predicate(tree.copy().transform(plain).sql(dialect="postgres"), domain)
 
 
-def _column_or_none(item: Tree, names: Sequence[str]) -> str | None:
+def column_or_none(item: Tree, names: Sequence[str]) -> str | None:
+    """The column that an expression is, and nothing besides; that spelled just so where several
+    differ in case alone."""
     found = [
         name for name in names if isinstance(item, exp.Column) and name.lower() == item.name.lower()
     ]

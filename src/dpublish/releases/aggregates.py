@@ -19,10 +19,11 @@ import polars as pl
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from dpublish.declare.calendar import CALENDAR, spelled
 from dpublish.declare.domain import Domain
 from dpublish.errors import QueryError
 from dpublish.estimate import Estimate, Measure, check_level
-from dpublish.models.integer_limits import whole_rows
+from dpublish.models.integer_limits import integer_rows
 from dpublish.query.aggregates import (
     MAX_TABLE,
     CellSums,
@@ -45,10 +46,17 @@ from dpublish.query.aggregates import (
 )
 from dpublish.query.constants import Tree, bare, shown
 from dpublish.query.expressions import expression_numbers
-from dpublish.query.predicate import Constant, Node, columns_of, parse_predicate, parse_sql
-from dpublish.query.sql_limits import COUNTED, Where
+from dpublish.query.predicate import (
+    Constant,
+    Node,
+    columns_of,
+    parse_predicate,
+    parse_select,
+    parse_sql,
+)
+from dpublish.query.sql_limits import COUNTED, Where, column_or_none
 from dpublish.releases.base import Release
-from dpublish.releases.frames import Codes, Weights, named_columns, named_target
+from dpublish.releases.frames import Codes, Weights, named_columns, named_target, other_names
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -140,8 +148,12 @@ class AggregatesRelease(Release):
         together."""
 
     @abc.abstractmethod
+    def estimate(self, predicate: Any, *, level: float = 0.95) -> Estimate:
+        """How many rows satisfy a predicate, which may have been read already."""
+
     def met(self, node: Node, level: float) -> Estimate:
         """How many rows meet a condition that was read already."""
+        return self.estimate(node, level=level)
 
     def counted_together(self, *columns: str) -> bool:
         """Whether the noisy counts themselves say how columns go together; what else is said of
@@ -185,11 +197,15 @@ class AggregatesRelease(Release):
     ) -> Estimate:
         """The value of a numeric column that this share of the rows that meet `where` is not
         above."""
-        if of not in self.domain.names or not self.domain.axis(of).numeric:
-            raise QueryError(f"A quantile is that of a column of numbers, and '{of}' is none.")
+        names = self.domain.names
+        name = of if of in names else column_or_none(bare(parse_sql(of, example="age")), names)
+        if name is None or not self.domain.axis(name).numeric:
+            raise QueryError(
+                f"A quantile is that of a column of numbers or dates, and '{of}' is none."
+            )
         if isinstance(share, bool) or not 0 < share < 1:
             raise QueryError(f"share must lie between 0 and 1, not {share!r}. The median is 0.5.")
-        return self._quantile(self._asked_column(of), share, self._where(where), level)
+        return self._quantile(self._asked_column(name), share, self._where(where), level)
 
     def difference(self, of: str, first: str, second: str, *, level: float = 0.95) -> Estimate:
         """The mean of a number (of a condition: its share) among the rows that meet `first`, less
@@ -223,7 +239,7 @@ class AggregatesRelease(Release):
         ones = np.ones(())
         asked = Asked("rows", Numbers((), ones, ones, ones))
         one = self.aggregate("sum", asked, where, level)
-        low, high = (float(end) for end in whole_rows(one.low, one.high))
+        low, high = (float(end) for end in integer_rows(one.low, one.high))
         return replace(one, measure="count", low=max(0.0, low), high=max(0.0, high))
 
     def aggregate_of(self, kind: str, tree: Tree, where: Where, level: float) -> Estimate:
@@ -232,10 +248,11 @@ class AggregatesRelease(Release):
 
     def quantile_of(self, tree: Tree, share: float, where: Where, level: float) -> Estimate:
         """A quantile of a column that SQL names."""
-        names = {name.lower(): name for name in self.domain.names}
-        name = names.get(bare(tree).name.lower()) if isinstance(bare(tree), exp.Column) else None
-        if name is None or self.domain.axis(name).kind not in ("integer", "real"):
-            raise QueryError(f"a quantile is that of a column of numbers, not of '{shown(tree)}'")
+        name = column_or_none(bare(tree), self.domain.names)
+        if name is None or not self.domain.axis(name).numeric:
+            raise QueryError(
+                f"a quantile is that of a column of numbers or dates, not of '{shown(tree)}'"
+            )
         return self._quantile(self._asked_column(name), share, where, level)
 
     def _quantile(self, asked: Asked, share: float, where: Where, level: float) -> Estimate:
@@ -252,7 +269,8 @@ class AggregatesRelease(Release):
         else:
             found = quantile_from_counts(self, self.domain, where, asked.place, share, alpha)
             note = self._apart(asked, where)
-        return found.estimate(level, "quantile", note)
+        axis, one = self.domain.axes[asked.place], found.estimate(level, "quantile", note)
+        return as_moment(one, axis.kind, int(axis.edges[-1]) - 1) if axis.kind in CALENDAR else one
 
     def _names_apart(self, places: Collection[int]) -> str:
         """The names of columns that were not counted together; empty where they were."""
@@ -318,11 +336,9 @@ class AggregatesRelease(Release):
 
     def _asked_tree(self, tree: Tree) -> Asked:
         tree = bare(tree)
-        if isinstance(tree, exp.Column):
-            lower = {name.lower(): name for name in self.domain.names}
-            name = tree.name if tree.name in self.domain.names else lower.get(tree.name.lower())
-            if name is not None and self.domain.axis(name).kind in ("integer", "real"):
-                return self._asked_column(name)
+        name = column_or_none(tree, self.domain.names)
+        if name is not None and self.domain.axis(name).kind in ("integer", "real"):
+            return self._asked_column(name)
         text = shown(tree)
         condition = _condition_of(tree)
         if condition is None:
@@ -343,7 +359,8 @@ class AggregatesRelease(Release):
         width, open_width = found.high - found.low, found.sure_high - found.sure_low
         note = COUNTED
         if math.isfinite(open_width) and open_width > 0.5 * width:
-            note = self._bins_note(asked, table) if asked.node is None else CUT
+            numbers = asked.node is None and asked.numbers.places  # a count has none
+            note = self._bins_note(asked, table) if numbers else CUT
             least, most = table.bounds
             bins = np.unique(table.low[table.touched]).size
             if (
@@ -384,6 +401,17 @@ class AggregatesRelease(Release):
 
 def _places(where: Where) -> Collection[int]:
     return where.places if isinstance(where, Chosen) else columns_of(where)
+
+
+def places_named(query: str, domain: Domain) -> list[int]:
+    """The columns that a SELECT names, all for a bare star; the flag of a column stands for it."""
+    tree = parse_select(query, domain.names)
+    if any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
+        return list(range(len(domain.names)))
+    named = {column.name.lower() for column in tree.find_all(exp.Column)}
+    flags = other_names(domain.axes)
+    wanted = [{name.lower(), flags.get(name, name).lower()} for name in domain.names]
+    return [place for place, names in enumerate(wanted) if names & named]
 
 
 def _condition_of(tree: Tree) -> Tree | None:
@@ -436,3 +464,18 @@ class CellsRelease(AggregatesRelease):
         from dpublish.present.figures import plot_marginal
 
         return plot_marginal(self, columns, level=level, top=top)
+
+
+def as_moment(one: Estimate, kind: str, last: int) -> Estimate:
+    """An estimate in days or seconds, as whole ones that are no later than the last."""
+    value, low = (min(math.floor(end), last) for end in (one.value, one.low))
+    high = min(math.ceil(one.high), last)
+    ends = {"moment": value, "low_moment": low, "high_moment": high}
+    said = {name: spelled(kind, number) for name, number in ends.items()}
+    return replace(
+        one,
+        value=float(value),
+        low=float(low),
+        high=float(high),
+        details={**one.details, "calendar": kind, **said},
+    )

@@ -47,7 +47,12 @@ class NotOffered(QueryError, AttributeError):
 
 class Release(abc.ABC):
     """A published result: public, immutable, self-describing. Nothing you do with it can cost any
-    privacy."""
+    privacy.
+
+    >>> from dpublish.releases.histogram.release import HistogramRelease
+    >>> HistogramRelease.offers()[:3]
+    ('estimate', 'mean', 'marginal')
+    """
 
     kind: ClassVar[str]
     own: ClassVar[tuple[str, ...]] = ()
@@ -139,7 +144,7 @@ class Release(abc.ABC):
         return f"{said} {corrected}" if corrected else said
 
     @property
-    def most_rows(self) -> float:
+    def max_rows(self) -> float:
         """A number of rows that no count exceeds: the public one under replace-one, otherwise none
         (infinity)."""
         facts = self.manifest["privacy"]
@@ -162,8 +167,8 @@ class Release(abc.ABC):
             axis.get("other") or (axis.get("missing") and axis.get("outside") == "clip")
             for axis in axes
         )
-        known = rows and kept and axes and math.isfinite(self.most_rows)
-        return int(self.most_rows) if known else None
+        known = rows and kept and axes and math.isfinite(self.max_rows)
+        return int(self.max_rows) if known else None
 
     @property
     def publishable(self) -> bool:
@@ -272,7 +277,13 @@ def make_release(manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]
 
 
 def open_release(path: str | Path) -> Release:
-    """Open a release file or folder, checking hashes and content."""
+    """Open a release file or folder, checking hashes and content.
+
+    >>> open_release("absent.dpr")
+    Traceback (most recent call last):
+        ...
+    dpublish.errors.InputError: There is no release at 'absent.dpr'.
+    """
     bundle = read_bundle(path)
     kind = release_class(bundle.manifest["kind"])
     release = kind(

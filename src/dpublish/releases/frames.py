@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -15,13 +16,46 @@ from numpy.typing import NDArray
 from dpublish.declare.calendar import CALENDAR, series_of
 from dpublish.declare.columns import OTHER
 from dpublish.declare.domain import Axis, Domain
+from dpublish.declare.grid import Floats
 from dpublish.errors import QueryError, SchemaError
+from dpublish.estimate import Estimate
 from dpublish.models.bin_shapes import bin_means, place_in_bin, tilts_of
 
 Codes = NDArray[np.int64]
 Weights = NDArray[np.int64] | NDArray[np.float64]
 
 MAX_SAMPLE = 100_000_000
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Answers to many questions at once: values with standard errors and limits."""
+
+    value: Floats
+    standard_error: Floats
+    low: Floats
+    high: Floats
+    level: float
+
+    @classmethod
+    def joined(cls, parts: Sequence[Answers]) -> Answers:
+        columns = zip(*(part.figures().values() for part in parts), strict=True)
+        value, error, low, high = map(np.concatenate, columns)
+        return cls(value, error, low, high, parts[0].level)
+
+    def one(self) -> Estimate:
+        """The first of them."""
+        value, error, low, high = (float(column[0]) for column in self.figures().values())
+        return Estimate(value, error, low, high, self.level)
+
+    def figures(self) -> dict[str, Floats]:
+        """The columns of a table of counts."""
+        return {
+            "count": self.value,
+            "standard_error": self.standard_error,
+            "low": self.low,
+            "high": self.high,
+        }
 
 
 def frame_of(columns: Mapping[str, NDArray[Any]]) -> pl.DataFrame:
@@ -83,8 +117,9 @@ def other_names(axes: Sequence[Axis]) -> dict[str, str]:
     return found
 
 
-def sql_columns(axes: Sequence[Axis], codes: Mapping[int, Codes]) -> list[pl.Series]:
-    """The columns of the SQL table, from the codes of those that a query names."""
+def sql_table(axes: Sequence[Axis], codes: Mapping[int, Codes], weights: Weights) -> pl.DataFrame:
+    """The SQL table of cells, the weight last, from their codes along the columns that a query
+    names."""
     flags = other_names(axes)
     columns = []
     for place, code in codes.items():
@@ -92,7 +127,8 @@ def sql_columns(axes: Sequence[Axis], codes: Mapping[int, Codes]) -> list[pl.Ser
         columns.append(column_values(axis, code))
         if axis.name in flags:
             columns.append(pl.Series(flags[axis.name], code == axis.other_code))
-    return columns
+    weight = free_name("weight", tuple(one.name for one in columns))
+    return pl.DataFrame([*columns, pl.Series(weight, weights)])
 
 
 def bin_labels(axis: Axis, codes: Codes) -> pl.Series:
@@ -152,14 +188,19 @@ def cell_frame(
 
 
 def sql_frame(cells: NDArray[np.uint64], counts: Weights, domain: Domain) -> pl.DataFrame:
-    """The SQL table of released cells, the weight last."""
-    columns = sql_columns(
-        domain.axes,
-        {place: decode_cells(cells, domain, place) for place in range(len(domain.axes))},
-    )
-    return pl.DataFrame(
-        [*columns, pl.Series(free_name("weight", tuple(one.name for one in columns)), counts)]
-    )
+    """The SQL table of released cells."""
+    codes = {place: decode_cells(cells, domain, place) for place in range(len(domain.axes))}
+    return sql_table(domain.axes, codes, counts)
+
+
+def counted_table(
+    domain: Domain, places: Sequence[int], codes: Sequence[Codes], weights: Floats
+) -> Floats:
+    """What cells weigh in every combination of codes of some columns."""
+    shape = tuple(domain.axes[place].cardinality for place in places)
+    group = np.ravel_multi_index(tuple(codes), shape)
+    counted = np.bincount(group, weights=weights, minlength=math.prod(shape))
+    return counted.reshape(shape).astype(np.float64)
 
 
 def rows_to_draw(number: int) -> int:

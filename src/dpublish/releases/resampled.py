@@ -44,7 +44,7 @@ class ResampledRelease(AggregatesRelease):
         """Limits of any number that a function computes from a frame of rows: people are drawn from
         the model, the published measurements are repeated with their noise, and the function is
         asked again. Covers sampling and noise, as far as the model holds."""
-        from dpublish.analyse.bootstrap import bootstrap
+        from dpublish.analyse.regress import bootstrap
 
         return bootstrap(self, function, runs=runs, level=level, rows=rows, seed=seed)
 

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from dpublish.errors import InputError, QueryError
-from dpublish.requests.base import NOBODY, Caller, Format, Request, requests_of
+from dpublish.outputs import keep_apart
+from dpublish.present.export import export_release, format_of, write_table
+from dpublish.requests.base import NOBODY, Caller, Format, Request
 
 if TYPE_CHECKING:
     import polars as pl
@@ -118,6 +120,11 @@ class OfRelease(Request):
     release: Path
     ability: ClassVar[str]
 
+    def __init_subclass__(cls, *, ability: str | None = None, **stated: Any) -> None:
+        super().__init_subclass__(**stated)
+        if ability is not None:
+            cls.ability = ability
+
     def run(self, caller: Caller = NOBODY) -> Any:
         self.check()
         return self.answer(open_for(self.release, self.needs))
@@ -145,11 +152,8 @@ class Shown:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Show(OfRelease):
+class Show(OfRelease, verb="show", ability="manifest"):
     """What a release holds, what it cost, what it promises and who signed it."""
-
-    verb = "show"
-    ability = "manifest"
 
     def answer(self, opened: Any) -> Shown:
         return Shown(release=opened)
@@ -193,10 +197,9 @@ class Answers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Query(OfRelease):
+class Query(OfRelease, verb="query"):
     """Rows that meet conditions, or counts by columns, with standard errors and intervals."""
 
-    verb = "query"
     conditions: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
     level: float = 0.95
@@ -268,11 +271,9 @@ class Query(OfRelease):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sql(OfRelease):
+class Sql(OfRelease, verb="sql", ability="sql"):
     """A SELECT over the weighted rows of a release."""
 
-    verb = "sql"
-    ability = "sql"
     select: str
     level: float | None = 0.95
     """How sure limits are; None for numbers alone, with what is to be said of them beneath."""
@@ -331,10 +332,9 @@ class Exported:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Export(OfRelease):
+class Export(OfRelease, verb="export"):
     """A release as an ordinary table: weighted rows, or synthetic ones."""
 
-    verb = "export"
     out: Path
     to: Format | None = None
     synthetic: bool = False
@@ -352,7 +352,6 @@ class Export(OfRelease):
         return self.out.suffix.removeprefix(".").lower() if self.to is None else self.to.value
 
     def check(self) -> None:
-        from dpublish.outputs import keep_apart
 
         if self.form not in Format.__members__:
             raise InputError(
@@ -372,7 +371,6 @@ class Export(OfRelease):
         keep_apart(self.out, self.release)
 
     def answer(self, opened: Any) -> Exported:
-        from dpublish.present.export import export_release
         from dpublish.present.records import write_record
 
         if self.form not in _TABLES:
@@ -414,17 +412,13 @@ class Predicted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Predict(OfRelease):
+class Predict(OfRelease, verb="predict", ability="predict"):
     """A published classifier at work on rows of the analyst's own."""
 
-    verb = "predict"
-    ability = "predict"
     rows: Path
     out: Path
 
     def check(self) -> None:
-        from dpublish.outputs import keep_apart
-        from dpublish.present.export import format_of
 
         format_of(self.out)
         keep_apart(self.out, self.rows, self.release)
@@ -432,7 +426,6 @@ class Predict(OfRelease):
     def answer(self, opened: Any) -> Predicted:
         from dpublish.analyse.predict import predict_rows
         from dpublish.models.public_rows import read_public
-        from dpublish.present.export import format_of, write_table
 
         form = format_of(self.out)
         # cells go from CSV to CSV as they are: an id of 007 must still name its row; Parquet has
@@ -463,15 +456,12 @@ class Written:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(OfRelease):
+class Report(OfRelease, verb="report", ability="report"):
     """One self-contained page about a release."""
 
-    verb = "report"
-    ability = "report"
     out: Path
 
     def check(self) -> None:
-        from dpublish.outputs import keep_apart
 
         keep_apart(self.out, self.release)
 
@@ -481,16 +471,13 @@ class Report(OfRelease):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Page(OfRelease):
+class Page(OfRelease, verb="page", ability="page"):
     """The release as one HTML file that anyone can open and ask."""
 
-    verb = "page"
-    ability = "page"
     out: Path
     by: tuple[str, ...] = ()
 
     def check(self) -> None:
-        from dpublish.outputs import keep_apart
 
         keep_apart(self.out, self.release)
 
@@ -526,10 +513,9 @@ class Verdict:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verify(Request):
+class Verify(Request, verb="verify"):
     """Hashes, format, domain and signatures of a release."""
 
-    verb = "verify"
     release: Path
     signers: tuple[str, ...] = ()
 
@@ -545,6 +531,3 @@ class Verify(Request):
             facts=dict(result.facts),
             signed=result.ok if self.signers else None,
         )
-
-
-REQUESTS = requests_of(__name__)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpublish.errors import InputError
-from dpublish.requests.base import NOBODY, Caller, Relation, Request, TierName, requests_of
+from dpublish.requests.base import NOBODY, Caller, Relation, Request, TierName
 
 if TYPE_CHECKING:
     from dpublish.audit import Report
+    from dpublish.audit.covers import Cover
     from dpublish.audit.trials import Declined, Tier, Trial
 
 SAMPLED_PAIRS = 2
@@ -44,11 +45,10 @@ class Audited:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Audit(Request):
+class Audit(Request, verb="audit"):
     """Try to refute a method's privacy claim on tiny made-up inputs; all tiers when none is
     named."""
 
-    verb = "audit"
     method: str
     tiers: tuple[TierName, ...] = ()
     neighbours: Relation | None = None
@@ -84,4 +84,44 @@ def _tiers_of(trial: Trial) -> Sequence[Tier]:
     return [*TIERS] if isinstance(trial.distributional, str) else [*TIERS, "distributional"]
 
 
-REQUESTS = requests_of(__name__)
+# What can be asked of the proofs: which code each covers, and whether it is what was read.
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProofList:
+    """By proof, each function that it covers: the hash that the proof names, that of the installed
+    code, and whether they are one."""
+
+    covers: Mapping[str, Sequence[Mapping[str, Any]]]
+
+    def to_json(self) -> Mapping[str, Any]:
+        proofs = [
+            {"proof": proof, "ok": all(one["ok"] for one in code), "covers": code}
+            for proof, code in self.covers.items()
+        ]
+        return {"ok": all(one["ok"] for one in proofs), "proofs": proofs}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proofs(Request, verb="proofs"):
+    """Every proof, the code that it covers, and whether that code is as it was when the proof was
+    read last."""
+
+    def run(self, caller: Caller = NOBODY) -> ProofList:
+        from dpublish.audit.covers import SOURCE, covers, proof_files
+
+        return ProofList(
+            covers={
+                proof.relative_to(SOURCE / "dpublish").as_posix(): list(map(_held, covers(proof)))
+                for proof in proof_files()
+            }
+        )
+
+
+def _held(one: Cover) -> dict[str, Any]:
+    try:
+        actual: str | None = one.actual
+    except LookupError:
+        actual = None
+    hashes = {"sha256": one.recorded, "installed": actual}
+    return {"name": one.name, **hashes, "ok": one.recorded == actual}

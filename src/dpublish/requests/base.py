@@ -74,6 +74,8 @@ class Caller:
 
 
 NOBODY = Caller()
+REQUESTS: dict[str, type[Request]] = {}
+"""The requests of all modules that are loaded, by verb."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,10 +83,17 @@ class Request(abc.ABC):
     """One thing to ask. Fields hold text, numbers, paths and lists of them, so that JSON can carry
     every request.
 
-    Amounts that privacy rests on are text, which is read exactly.
+    Amounts that privacy rests on are text, which is read exactly. A class states its verb, by which
+    documents name it.
     """
 
     verb: ClassVar[str]
+
+    def __init_subclass__(cls, *, verb: str | None = None, **stated: Any) -> None:
+        super().__init_subclass__(**stated)
+        if verb is not None:
+            cls.verb = verb
+            REQUESTS[verb] = cls
 
     @abc.abstractmethod
     def run(self, caller: Caller = NOBODY) -> Result:
@@ -132,18 +141,6 @@ def read_fields(
 def default_of(field: dataclasses.Field[Any]) -> Any:
     made = field.default_factory
     return field.default if made is dataclasses.MISSING else made()
-
-
-def requests_of(module: str) -> dict[str, type[Request]]:
-    """The requests that a module defines, by verb."""
-    found: dict[str, type[Request]] = {}
-    todo = [Request]
-    while todo:
-        for one in todo.pop().__subclasses__():
-            todo.append(one)
-            if one.__module__ == module and hasattr(one, "verb"):
-                found[one.verb] = one
-    return dict(sorted(found.items()))
 
 
 def plain(value: Any) -> Any:

@@ -8,15 +8,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpublish.catalogue import ALIASES, Door, load, methods
 from dpublish.errors import InputError, PlanError, did_you_mean
+from dpublish.ledger import open_ledger
+from dpublish.ledger.payment import payment_problems, seal_problems
+from dpublish.ledger.state import remember
+from dpublish.methods.registry import MethodHelp, describe, method_from_settings
+from dpublish.outputs import keep_apart
+from dpublish.privacy.cost import Budget
 from dpublish.requests.analyst import Verdict, Verify
-from dpublish.requests.base import NOBODY, Caller, Request, requests_of
+from dpublish.requests.base import NOBODY, Caller, Request
 
 if TYPE_CHECKING:
-    from dpublish.catalogue import Door
     from dpublish.ledger.base import Ledger, Status
-    from dpublish.methods.registry import MethodHelp
-    from dpublish.privacy.cost import Budget
     from dpublish.releases.base import Release as Opened
     from dpublish.releases.bundle.signatures import Signature
     from dpublish.releases.bundle.signing_key import SigningKey
@@ -27,7 +31,6 @@ DOORS: tuple[Door, ...] = ("release", "online", "solve")
 
 def allowance_of(budget: str | None, delta: str | None = None) -> Budget | None:
     """What a ledger that does not exist yet is made with."""
-    from dpublish.privacy.cost import Budget
 
     if budget is None:
         if delta is not None:
@@ -102,14 +105,12 @@ class MethodList:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Methods(Request):
+class Methods(Request, verb="methods"):
     """What there is to publish with, or one method with all its settings, in its own words."""
 
-    verb = "methods"
     name: str | None = None
 
     def run(self, caller: Caller = NOBODY) -> MethodList | MethodHelp:
-        from dpublish.catalogue import methods
 
         if self.name is not None:
             return _described(self.name)
@@ -129,10 +130,9 @@ class Warmed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Warm(Request):
+class Warm(Request, verb="warm"):
     """Compile now what releases run. Reads no data and spends nothing."""
 
-    verb = "warm"
     methods: tuple[str, ...] = ()
 
     def run(self, caller: Caller = NOBODY) -> Warmed:
@@ -142,9 +142,6 @@ class Warm(Request):
 
 
 def _described(name: str) -> MethodHelp:
-    from dpublish.catalogue import ALIASES, load, methods
-    from dpublish.methods.registry import describe
-
     known = methods(*DOORS)
     name = ALIASES.get(name, name)
     if name not in known:
@@ -205,7 +202,6 @@ class Paid(Request):
         return allowance_of(self.budget)
 
     def opened(self, allowance: Budget | None, caller: Caller) -> Ledger:
-        from dpublish.ledger import open_ledger
 
         return open_ledger(
             self.ledger,
@@ -231,10 +227,9 @@ class PaidFile(Paid):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release(PaidFile):
+class Release(PaidFile, verb="release"):
     """Check the request, debit the ledger, read the rows, add noise, write the release."""
 
-    verb = "release"
     data: str
     schema: Path
     epsilon: str | None = None
@@ -249,8 +244,6 @@ class Release(PaidFile):
     def run(self, caller: Caller = NOBODY) -> Released:
         from dpublish.curator.gate import Curator
         from dpublish.declare.schema import Schema
-        from dpublish.methods.registry import method_from_settings
-        from dpublish.outputs import keep_apart
         from dpublish.requests.plans import method_for
 
         elsewhere = self.database is not None or self.data.startswith("spark:")
@@ -264,8 +257,6 @@ class Release(PaidFile):
         amounts = numbers_of(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
         key = None if self.sign_with is None else unlocked(self.sign_with, caller)
         if file is not None:
-            from dpublish.ledger.state import remember
-
             remember(file)
         with caller.private() as progress, self.opened(allowance, caller) as account:
             store = self.store or store_of(self.ledger, account.name)
@@ -303,10 +294,9 @@ class KeyFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewKey(Request):
+class NewKey(Request, verb="key new"):
     """Make a key that only its owner can read; its public half goes beside it."""
 
-    verb = "key new"
     path: Path
     name: str
     passphrase: bool = False
@@ -320,10 +310,9 @@ class NewKey(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowKey(Request):
+class ShowKey(Request, verb="key show"):
     """The public half of a key and its fingerprint."""
 
-    verb = "key show"
     path: Path
 
     def run(self, caller: Caller = NOBODY) -> KeyFacts:
@@ -340,11 +329,10 @@ class Signed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sign(Request):
+class Sign(Request, verb="key sign"):
     """Sign a release that was published before. Its content, its manifest and its payment stay as
     they are."""
 
-    verb = "key sign"
     release: Path
     sign_with: Path
 
@@ -356,10 +344,9 @@ class Sign(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerifyPaid(Verify):
+class VerifyPaid(Verify, verb="verify --ledger"):
     """As an analyst's `verify`, and whether a ledger paid for the release."""
 
-    verb = "verify --ledger"
     ledger: str
     name: str = "default"
 
@@ -372,8 +359,6 @@ class VerifyPaid(Verify):
 
     def _unpaid(self, caller: Caller) -> list[str]:
         """Hold the release against the ledger's own, verified, history."""
-        from dpublish.ledger import open_ledger
-        from dpublish.ledger.payment import payment_problems, seal_problems
         from dpublish.releases.bundle.bundle import read_bundle
 
         bundle = read_bundle(self.release)
@@ -391,6 +376,3 @@ class VerifyPaid(Verify):
                 "none of its parts."
             ]
         return problems
-
-
-REQUESTS = requests_of(__name__)

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from dpublish.errors import InputError, did_you_mean
-from dpublish.requests.base import NOBODY, Caller, Request, requests_of
+from dpublish.requests.base import NOBODY, Caller, Request
 
-_MOST = 200
+_MAX_FOUND = 200
 
 
-def handbook() -> Path:
+def docs_folder() -> Path:
     """The folder of the pages: in the package, or beside the source."""
     package = Path(__file__).parents[1]
-    for folder in (package / "handbook", package.parents[1] / "docs"):
+    for folder in (package / "docs", package.parents[1] / "docs"):
         if (folder / "index.md").is_file():
             return folder
     raise InputError("This installation has no documentation. Install dpublish from its wheel.")
@@ -49,15 +49,14 @@ class Pages:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Docs(Request):
+class Docs(Request, verb="docs"):
     """Read the documentation that comes with dpublish. Without a page, the list of them."""
 
-    verb = "docs"
     page: str | None = None
     search: str | None = None
 
     def run(self, caller: Caller = NOBODY) -> Page | Pages:
-        folder = handbook()
+        folder = docs_folder()
         known = {path.stem: path for path in sorted(folder.glob("*.md"))}
         if self.page is not None:
             name = self.page.removesuffix(".md").removeprefix("docs/")
@@ -70,7 +69,7 @@ class Docs(Request):
             return Page(name=name, path=path, text=path.read_text(encoding="utf-8"))
         texts = {name: path.read_text(encoding="utf-8") for name, path in known.items()}
         titles = {name: _title(name, text) for name, text in texts.items()}
-        found = () if not self.search else tuple(_found(texts, self.search))[:_MOST]
+        found = () if not self.search else tuple(_found(texts, self.search))[:_MAX_FOUND]
         return Pages(folder=folder, titles=titles, found=found)
 
 
@@ -87,6 +86,3 @@ def _found(texts: Mapping[str, str], words: str) -> list[tuple[str, int, str]]:
         for number, line in enumerate(text.splitlines(), start=1)
         if all(word in line.lower() for word in wanted)
     ]
-
-
-REQUESTS = requests_of(__name__)

@@ -8,18 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpublish.errors import InputError
-from dpublish.requests.base import NOBODY, Caller, Request, requests_of
+from dpublish.ledger import merge_ledgers, open_ledger, recover_ledger, remove_witness
+from dpublish.ledger.base import Actor, Entry, Status
+from dpublish.ledger.state import sweep_state
+from dpublish.privacy.cost import Budget
+from dpublish.requests.base import NOBODY, Caller, Request
 from dpublish.requests.curator import numbers_of
 
 if TYPE_CHECKING:
     from dpublish.curator.backup import Backup
-    from dpublish.ledger.base import Actor, Entry, Status
 
 
 def actor_of(document: Mapping[str, Any]) -> Actor:
     """Who a ledger's entries name, from JSON: `who`, `door`, and in an office `proposed_by`,
     `approved_by` and `two_persons` ("kept" or "switched off")."""
-    from dpublish.ledger.base import Actor
 
     return Actor.from_json(document)
 
@@ -40,11 +42,10 @@ class OpenedLedger:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenLedger(OfLedger):
+class OpenLedger(OfLedger, verb="ledger open"):
     """Create a ledger with a budget for life; opening it again with the same budget changes
     nothing."""
 
-    verb = "ledger open"
     epsilon: str | None = None
     delta: str | None = None
     rho: str | None = None
@@ -52,8 +53,6 @@ class OpenLedger(OfLedger):
     second_budget: bool = False
 
     def run(self, caller: Caller = NOBODY) -> OpenedLedger:
-        from dpublish.ledger import open_ledger
-        from dpublish.privacy.cost import Budget
 
         if self.epsilon is None and self.rho is None:
             raise InputError(
@@ -74,13 +73,10 @@ class OpenLedger(OfLedger):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LedgerStatus(OfLedger):
+class LedgerStatus(OfLedger, verb="ledger status"):
     """The cap, what is spent and what is left, and the unit and relation that these speak of."""
 
-    verb = "ledger status"
-
     def run(self, caller: Caller = NOBODY) -> Status:
-        from dpublish.ledger import open_ledger
 
         with open_ledger(self.url, name=self.name, actor=caller.actor) as ledger:
             return ledger.status()
@@ -95,13 +91,10 @@ class Entries:
 
 
 @dataclass(frozen=True, kw_only=True)
-class History(OfLedger):
+class History(OfLedger, verb="ledger history"):
     """Every entry: what was paid, when, for what, and its hash."""
 
-    verb = "ledger history"
-
     def run(self, caller: Caller = NOBODY) -> Entries:
-        from dpublish.ledger import open_ledger
 
         with open_ledger(self.url, name=self.name, actor=caller.actor) as ledger:
             return Entries(entries=ledger.history())
@@ -140,14 +133,12 @@ class KeyState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfKey(OfLedger):
+class OfKey(OfLedger, verb="ledger key"):
     """What was paid under a key, and what became of it."""
 
-    verb = "ledger key"
     key: str
 
     def run(self, caller: Caller = NOBODY) -> KeyState:
-        from dpublish.ledger import open_ledger
 
         with open_ledger(self.url, name=self.name, verify=False, actor=caller.actor) as ledger:
             found = {entry.kind: entry for entry in ledger.history() if entry.key == self.key}
@@ -172,17 +163,14 @@ class VerifiedLedger:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerifyLedger(OfLedger):
+class VerifyLedger(OfLedger, verb="ledger verify"):
     """Recompute the hash chain and the sums, and hold them against the anchor and a head line."""
 
-    verb = "ledger verify"
     head: str | None = None
 
     def run(self, caller: Caller = NOBODY) -> VerifiedLedger:
         from dpublish.curator.store import default_store, sweep_store
-        from dpublish.ledger import open_ledger
         from dpublish.ledger.database import parse_target, readable_by_others
-        from dpublish.ledger.state import sweep_state
 
         with open_ledger(
             self.url, name=self.name, head=self.head, verify=False, actor=caller.actor
@@ -194,16 +182,14 @@ class VerifyLedger(OfLedger):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Witness(OfLedger):
+class Witness(OfLedger, verb="ledger witness"):
     """Keep a second anchor at a place, or go on without it."""
 
-    verb = "ledger witness"
     place: str
     remove: bool = False
     head: str | None = None
 
     def run(self, caller: Caller = NOBODY) -> Status:
-        from dpublish.ledger import open_ledger, remove_witness
 
         if self.remove:
             return remove_witness(
@@ -216,37 +202,30 @@ class Witness(OfLedger):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Merge(OfLedger):
+class Merge(OfLedger, verb="ledger merge"):
     """Make one budget of several whose names differ in case and blanks only. No budget comes
     back."""
 
-    verb = "ledger merge"
-
     def run(self, caller: Caller = NOBODY) -> Status:
-        from dpublish.ledger import merge_ledgers
 
         return merge_ledgers(self.url, name=self.name, actor=caller.actor)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recover(OfLedger):
+class Recover(OfLedger, verb="ledger recover"):
     """Go on with another copy when the newest is lost. What is known to be spent beyond it is
     written off."""
 
-    verb = "ledger recover"
-
     def run(self, caller: Caller = NOBODY) -> Status:
-        from dpublish.ledger import recover_ledger
 
         return recover_ledger(self.url, name=self.name, actor=caller.actor)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BackUp(Request):
+class BackUp(Request, verb="ledger backup"):
     """Copy a ledger with all its budgets, the store of its answers, and a folder; check the
     copy."""
 
-    verb = "ledger backup"
     url: str
     out: Path
     folder: Path | None = None
@@ -268,11 +247,10 @@ class RestoredLedgers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Restore(Request):
+class Restore(Request, verb="ledger restore"):
     """Put a backup back where nothing is. One that lacks what this machine has seen is refused
     unless `older`; then what is missing is written off."""
 
-    verb = "ledger restore"
     backup: Path
     url: str
     folder: Path | None = None
@@ -291,6 +269,3 @@ class Restore(Request):
             actor=caller.actor,
         )
         return RestoredLedgers(backup=self.backup, budgets=found)
-
-
-REQUESTS = requests_of(__name__)

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpublish.errors import InputError, PrivateSideError, PublishError
-from dpublish.requests.base import NOBODY, Caller, Request, requests_of
+from dpublish.outputs import keep_apart, same_file
+from dpublish.privacy.cost import positive
+from dpublish.privacy.statement import guess_of_answers
+from dpublish.requests.base import NOBODY, Caller, Request
 
 if TYPE_CHECKING:
     from dpublish.local.survey import Survey
@@ -24,7 +27,6 @@ class SurveyPlan:
 
     @property
     def meaning(self) -> str:
-        from dpublish.privacy.statement import guess_of_answers
 
         return guess_of_answers(self.survey.cost)
 
@@ -57,10 +59,9 @@ class SurveyPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanSurvey(Request):
+class PlanSurvey(Request, verb="local plan"):
     """What a survey costs and how exact it would be. Needs no answers."""
 
-    verb = "local plan"
     survey: Path
     people: int = 10_000
 
@@ -76,20 +77,18 @@ class Randomized:
     survey: Survey
 
     def to_json(self) -> Mapping[str, Any]:
-        survey = self.survey
         return {
             "out": self.out,
-            "survey": survey.name,
-            "digest": survey.digest,
-            "cost": survey.cost,
+            "survey": self.survey.name,
+            "digest": self.survey.digest,
+            "cost": self.survey.cost,
         }
 
 
 @dataclass(frozen=True, kw_only=True)
-class Randomize(Request):
+class Randomize(Request, verb="local randomize"):
     """Turn answers into reports that may be given to anyone. Runs where the answers are."""
 
-    verb = "local randomize"
     answers: Path
     survey: Path
     out: Path
@@ -101,8 +100,6 @@ class Randomize(Request):
         from dpublish.local.collect import randomize_file
         from dpublish.local.device_ledger import DeviceLedger
         from dpublish.local.survey import Survey
-        from dpublish.outputs import keep_apart
-        from dpublish.privacy.cost import positive
 
         keep_apart(self.out, self.answers, self.survey, self.wallet)
         survey = Survey.read(self.survey)
@@ -143,10 +140,9 @@ class SurveyResults:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Aggregate(Request):
+class Aggregate(Request, verb="local aggregate"):
     """Estimate, with error bars, what everybody answered. Free: it only reads reports."""
 
-    verb = "local aggregate"
     reports: tuple[Path, ...]
     survey: Path
     level: float = 0.95
@@ -156,7 +152,6 @@ class Aggregate(Request):
     def run(self, caller: Caller = NOBODY) -> SurveyResults:
         from dpublish.local.collect import Collector
         from dpublish.local.survey import Survey
-        from dpublish.outputs import keep_apart, same_file
 
         if self.out is not None:
             keep_apart(self.out, self.survey, *self.reports)
@@ -183,6 +178,3 @@ class Aggregate(Request):
                     f"'{self.out}' cannot be written ({type(error).__name__})."
                 ) from None
         return found
-
-
-REQUESTS = requests_of(__name__)

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpublish.errors import InputError
-from dpublish.requests.base import NOBODY, Caller, Request, requests_of
+from dpublish.ledger.state import remember
+from dpublish.methods.registry import method_from_settings
+from dpublish.requests.base import NOBODY, Caller, Request
 from dpublish.requests.curator import Paid, source_of
 
 if TYPE_CHECKING:
@@ -63,10 +65,9 @@ class SessionShown:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanSession(Request):
+class PlanSession(Request, verb="online plan"):
     """What a session would promise, from the schema alone."""
 
-    verb = "online plan"
     schema: Path
     epsilon: str | None = None
     method: str = "median-mechanism"
@@ -75,7 +76,6 @@ class PlanSession(Request):
     def run(self, caller: Caller = NOBODY) -> Priced:
         from dpublish.curator.gate import as_cost
         from dpublish.declare.schema import Schema
-        from dpublish.methods.registry import method_from_settings
 
         method = method_from_settings(self.method, self.settings, "online")
         priced: Priced = method.plan(Schema.read(self.schema), as_cost(self.epsilon, None, None))
@@ -83,10 +83,9 @@ class PlanSession(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenSession(Paid):
+class OpenSession(Paid, verb="online open"):
     """Pay for a session, count the rows once, and make the folder that `Ask` reads."""
 
-    verb = "online open"
     data: str
     session: Path
     schema: Path
@@ -98,8 +97,6 @@ class OpenSession(Paid):
     def run(self, caller: Caller = NOBODY) -> SessionShown:
         from dpublish.curator.gate import Curator
         from dpublish.declare.schema import Schema
-        from dpublish.ledger.state import remember
-        from dpublish.methods.registry import method_from_settings
 
         mechanism = method_from_settings(self.method, self.settings, "online")
         source = source_of(self.data, self.database)
@@ -131,10 +128,9 @@ def opened_session(folder: Path) -> OnlineSession:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask(Request):
+class Ask(Request, verb="online ask"):
     """One query: a condition, or a file with one weight per cell."""
 
-    verb = "online ask"
     session: Path
     query: str | None = None
     weights: Path | None = None
@@ -152,25 +148,28 @@ class Ask(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SessionState(Request):
+class SessionState(Request, verb="online status"):
     """How many queries were asked, and how many hard answers are left."""
 
-    verb = "online status"
     session: Path
 
     def run(self, caller: Caller = NOBODY) -> SessionShown:
-        return SessionShown.of(opened_session(self.session))
+        return self.answer(opened_session(self.session))
+
+    def answer(self, opened: OnlineSession) -> SessionShown:
+        return SessionShown.of(opened)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CloseSession(Request):
+class CloseSession(Request, verb="online close"):
     """End a session for good and delete its private part. Its answers stay readable."""
 
-    verb = "online close"
     session: Path
 
     def run(self, caller: Caller = NOBODY) -> SessionShown:
-        opened = opened_session(self.session)
+        return self.answer(opened_session(self.session))
+
+    def answer(self, opened: OnlineSession) -> SessionShown:
         opened.close()
         return SessionShown.of(opened)
 
@@ -183,6 +182,3 @@ def _read_weights(path: Path) -> list[float]:
     if not isinstance(weights, list) or not all(isinstance(item, int | float) for item in weights):
         raise InputError(f"'{path}' must hold one JSON list of numbers between 0 and 1.")
     return [float(item) for item in weights]
-
-
-REQUESTS = requests_of(__name__)

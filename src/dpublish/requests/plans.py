@@ -8,8 +8,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpublish.errors import InputError, PlanError, PublishError
-from dpublish.requests.base import NOBODY, Caller, Request, requests_of
+from dpublish.catalogue import methods
+from dpublish.errors import PlanError, PublishError
+from dpublish.methods.registry import method_from_settings
+from dpublish.outputs import require_free
+from dpublish.privacy.cost import positive, show
+from dpublish.requests.base import NOBODY, Caller, Request
 
 if TYPE_CHECKING:
     from dpublish.curator.rehearse import Answered, Rehearsal
@@ -30,6 +34,14 @@ def costs_of(epsilon: str | None, delta: str | None, rho: str | None) -> list[Co
     return [as_cost(one.strip(), delta, None) for one in epsilon.split(",")]
 
 
+def sized_schema(path: Path, size: int | None) -> Schema:
+    """The schema in a file; `size` where it does not declare how many units there are."""
+    from dpublish.declare.schema import Schema
+
+    facts = Schema.read(path)
+    return facts if size is None else facts.with_size(size)
+
+
 def method_for(name: str | None, schema: Schema) -> str:
     """The method that is asked for, or the usual one for such data."""
     return name or ("histogram" if schema.items is None else "frequent-itemsets")
@@ -47,24 +59,23 @@ class Plans:
     def to_json(self) -> Mapping[str, Any]:
         from dpublish.curator.rehearse import NOT_ABOUT
 
-        asked: dict[str, Any] = {}
-        if self.expected:
-            asked = {"expected": [one.to_json() for one in self.expected], "note": NOT_ABOUT}
-        if self.epsilon is not None:
-            asked["epsilon"] = self.epsilon
-        if self.figure is not None:
-            asked["figure"] = self.figure
+        asked = {
+            "expected": [one.to_json() for one in self.expected] or None,
+            "note": NOT_ABOUT if self.expected else None,
+            "epsilon": self.epsilon,
+            "figure": self.figure,
+        }
+        asked = {name: value for name, value in asked.items() if value is not None}
         if len(self.plans) == 1:
             return {**self.plans[0].to_json(), **asked}
         return {"plans": [plan.to_json() for plan in self.plans], **asked}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(Request):
+class Plan(Request, verb="plan"):
     """The price of a release, session or solution, from public facts alone. Nothing is read and
     nothing is spent. Questions are tried on stand-in rows."""
 
-    verb = "plan"
     schema: Path | None = None
     epsilon: str | None = None
     delta: str | None = None
@@ -81,14 +92,11 @@ class Plan(Request):
     k: int | None = None
 
     def run(self, caller: Caller = NOBODY) -> Plans:
-        from dpublish.catalogue import methods
-        from dpublish.methods.registry import method_from_settings
-
         if self.method in methods("solve"):
             return self._solve(self.method)
         if self.schema is None:
             raise PlanError(f"A plan of {self.method or 'a release'} needs --schema FILE.")
-        schema = self._schema(self.schema)
+        schema = sized_schema(self.schema, self.size)
         name = method_for(self.method, schema)
         door = "online" if name in methods("online") else "release"
         method = method_from_settings(name, self.settings, door)  # type: ignore[arg-type]
@@ -106,12 +114,6 @@ class Plan(Request):
             return Plans(plans=plans)
         tried = self._tried(method, schema, costs, caller)
         return Plans(plans=plans, expected=tried.answers, figure=self._drawn(method, schema, tried))
-
-    def _schema(self, path: Path) -> Schema:
-        from dpublish.declare.schema import Schema
-
-        facts = Schema.read(path)
-        return facts if self.size is None else facts.with_size(self.size)
 
     def _solve(self, name: str) -> Plans:
         from dpublish.optimize import plan
@@ -141,7 +143,6 @@ class Plan(Request):
 
     def _solved_for(self, method: Mechanism, schema: Schema) -> Plans:
         from dpublish.curator.rehearse import epsilon_for
-        from dpublish.privacy.cost import positive, show
 
         if len(self.questions) != 1 or self.error is None:
             raise PlanError("--error goes with one --question, whose margin it is.")
@@ -176,11 +177,10 @@ class Plan(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rehearse(Request):
+class Rehearse(Request, verb="rehearse"):
     """A whole release on stand-in rows, at several costs, with questions. Free, and not about the
     data."""
 
-    verb = "rehearse"
     schema: Path
     epsilon: str | None = None
     delta: str | None = None
@@ -196,19 +196,9 @@ class Rehearse(Request):
 
     def run(self, caller: Caller = NOBODY) -> Rehearsal:
         from dpublish.curator.rehearse import default_questions, rehearse
-        from dpublish.declare.schema import Schema
-        from dpublish.methods.registry import method_from_settings
-        from dpublish.outputs import keep_apart
 
-        if self.out is not None:
-            keep_apart(self.out, self.schema, self.public)
-            if self.out.exists() and not self.overwrite:
-                raise InputError(
-                    f"'{self.out}' exists already. Give another name, or ask for it with "
-                    "--overwrite."
-                )
-        schema = Schema.read(self.schema)
-        schema = schema if self.size is None else schema.with_size(self.size)
+        require_free(self.out, self.overwrite, self.schema, self.public)
+        schema = sized_schema(self.schema, self.size)
         method = method_from_settings(method_for(self.method, schema), self.settings)
         columns = getattr(method, "columns", None) or ()
         usual = default_questions(schema)
@@ -282,11 +272,10 @@ class Compared:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(Request):
+class Compare(Request, verb="compare"):
     """The expected error of each suitable method for the user's questions, or how well a target can
     be learnt from it, without data."""
 
-    verb = "compare"
     schema: Path
     epsilon: str = "1"
     delta: str | None = None
@@ -297,11 +286,8 @@ class Compare(Request):
 
     def run(self, caller: Caller = NOBODY) -> Compared:
         from dpublish.curator.rehearse import default_questions, payable, rehearse
-        from dpublish.declare.schema import Schema
-        from dpublish.methods.registry import method_from_settings
 
-        schema = Schema.read(self.schema)
-        schema = schema if self.size is None else schema.with_size(self.size)
+        schema = sized_schema(self.schema, self.size)
         if schema.items is not None:
             raise PlanError(
                 "Methods for baskets answer other questions than conditions. Take "
@@ -401,6 +387,3 @@ def _about(question: str, schema: Schema) -> set[str]:
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
-
-
-REQUESTS = requests_of(__name__)

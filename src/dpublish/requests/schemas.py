@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpublish.errors import InputError, SchemaError, did_you_mean
-from dpublish.requests.base import NOBODY, Caller, Request, plain, requests_of
+from dpublish.outputs import keep_apart, keep_outside, require_free
+from dpublish.owned import replace_owned
+from dpublish.requests.base import NOBODY, Caller, Request, plain
 from dpublish.requests.curator import PaidFile, Release, Released, source_of
 
 if TYPE_CHECKING:
@@ -30,10 +33,9 @@ class Drafted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draft(Request):
+class Draft(Request, verb="schema draft"):
     """Guess a schema from the rows, as a private starting point."""
 
-    verb = "schema draft"
     data: str
     name: str | None = None
     database: str | None = None
@@ -44,7 +46,7 @@ class Draft(Request):
     def run(self, caller: Caller = NOBODY) -> Drafted:
         from dpublish.curator.draft import draft
 
-        _require_free(self.out, self.overwrite)
+        require_free(self.out, self.overwrite)
         _require_outside(self.out, self.data, self.database)
         source = source_of(self.data, self.database)
         fallback = Path(self.data).name.split(".")[0] if self.database is None else "query"
@@ -69,10 +71,9 @@ class SchemaText:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FromCodebook(Request):
+class FromCodebook(Request, verb="schema from-codebook"):
     """A schema from a code book: JSON, CSV, Table Schema, Croissant, DDI, SPSS or Stata labels."""
 
-    verb = "schema from-codebook"
     codebook: Path
     name: str | None = None
     out: Path | None = None
@@ -81,7 +82,7 @@ class FromCodebook(Request):
     def run(self, caller: Caller = NOBODY) -> SchemaText:
         from dpublish.declare.codebook import schema_from_codebook
 
-        _require_free(self.out, self.overwrite, self.codebook)
+        require_free(self.out, self.overwrite, self.codebook)
         name = self.name or self.codebook.name.split(".")[0]
         schema, untold = schema_from_codebook(self.codebook, name=name)
         text = schema.to_toml()
@@ -112,13 +113,12 @@ class Discovered:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Discover(PaidFile):
+class Discover(PaidFile, verb="schema discover"):
     """Find levels, bounds and edges for a part of a budget, and write the schema they make.
 
     The columns to look into say `discover = true` in the start schema. The release that is paid for
     is kept beside the schema, which cites its receipt."""
 
-    verb = "schema discover"
     data: str
     schema: Path
     epsilon: str
@@ -133,7 +133,7 @@ class Discover(PaidFile):
         from dpublish.declare.schema import Schema
         from dpublish.releases.discovery.release import DiscoveryRelease
 
-        _require_free(self.out, self.overwrite, self.schema)
+        require_free(self.out, self.overwrite, self.schema)
         _require_outside(self.out, self.data, self.database)
         settings = {"edges": self.edges, "max_levels": self.max_levels}
         given = {name: str(value) for name, value in settings.items() if value is not None}
@@ -168,41 +168,24 @@ TEMPLATES = ("survey", "hospital", "register", "baskets")
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewSchema(Request):
+class NewSchema(Request, verb="schema new"):
     """A schema to start from, for a kind of data."""
 
-    verb = "schema new"
     template: str
     out: Path | None = None
     overwrite: bool = False
 
     def run(self, caller: Caller = NOBODY) -> SchemaText:
-        from importlib.resources import files
-
         if self.template not in TEMPLATES:
             known = ", ".join(TEMPLATES)
             hint = did_you_mean(self.template, TEMPLATES)
             raise InputError(f"There is no template '{self.template}'.{hint} Templates: {known}.")
-        _require_free(self.out, self.overwrite)
+        require_free(self.out, self.overwrite)
         home = files("dpublish.declare") / "templates" / f"{self.template}.toml"
         return _written(self.out, home.read_text(encoding="utf-8"))
 
 
-def _require_free(out: Path | None, overwrite: bool, *given: str | Path | None) -> None:
-    from dpublish.outputs import keep_apart
-
-    if out is None:
-        return
-    if not overwrite and out.exists():
-        # it may be a schema that a person has gone through, or a file of rows
-        raise InputError(
-            f"'{out}' exists already. Give another name, or ask for it with --overwrite."
-        )
-    keep_apart(out, *given)
-
-
 def _require_outside(out: Path | None, data: str, database: str | None) -> None:
-    from dpublish.outputs import keep_apart, keep_outside
 
     if out is not None and database is None:
         keep_apart(out, data)
@@ -231,11 +214,10 @@ class Checked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckSchema(Request):
+class CheckSchema(Request, verb="schema check"):
     """Whether a schema is complete: kinds, levels, bounds, unit, no draft stamp; and its columns
     are in the data."""
 
-    verb = "schema check"
     path: Path
     data: str | None = None
 
@@ -250,10 +232,9 @@ class CheckSchema(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckData(Request):
+class CheckData(Request, verb="check"):
     """What a release would read of the rows, for the curator's eyes alone."""
 
-    verb = "check"
     data: str
     schema: Path
     database: str | None = None
@@ -265,7 +246,7 @@ class CheckData(Request):
         from dpublish.curator.check import check_data
         from dpublish.declare.schema import Schema
 
-        _require_free(self.out, self.overwrite, self.schema)
+        require_free(self.out, self.overwrite, self.schema)
         _require_outside(self.out, self.data, self.database)
         schema = Schema.read(self.schema)
         source = source_of(self.data, self.database)
@@ -287,10 +268,9 @@ class SchemaShown:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowSchema(Request):
+class ShowSchema(Request, verb="schema show"):
     """A schema as dpublish reads it, with every default filled in."""
 
-    verb = "schema show"
     path: Path
 
     def run(self, caller: Caller = NOBODY) -> SchemaShown:
@@ -334,12 +314,8 @@ def _absent_columns(schema: Schema, data: str) -> list[str]:
 def write_owned(path: Path, text: str) -> None:
     """For its owner alone, whatever the umask: what was read off the rows is as private as they
     are."""
-    from dpublish.owned import replace_owned
 
     try:
         replace_owned(path, text.encode())
     except OSError as error:
         raise InputError(f"Cannot write '{path}' ({error.strerror}).") from None
-
-
-REQUESTS = requests_of(__name__)

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpublish.errors import InputError, PlanError, PrivateSideError, PublishError
-from dpublish.requests.base import NOBODY, Caller, requests_of
+from dpublish.methods.registry import fields_from_settings, method_named
+from dpublish.outputs import keep_apart
+from dpublish.requests.base import NOBODY, Caller
 from dpublish.requests.curator import (
     PaidFile,
     Released,
@@ -45,11 +47,10 @@ class Solved(Released):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Solve(PaidFile):
+class Solve(PaidFile, verb="solve"):
     """Solve a problem whose structure is public and whose rows are private, and publish the
     solution."""
 
-    verb = "solve"
     problem: str
     data: str
     public: str
@@ -64,7 +65,6 @@ class Solve(PaidFile):
     def run(self, caller: Caller = NOBODY) -> Solved:
         from dpublish.counting.graphs import open_structure
         from dpublish.optimize import publish, row_names
-        from dpublish.outputs import keep_apart
 
         keep_apart(self.out, self.data, self.public, self.ledger.removeprefix("sqlite:///"))
         mechanism, shape = mechanism_of(self.problem, self.public, self.form, self.k, self.settings)
@@ -126,15 +126,15 @@ def mechanism_of(
 ) -> tuple[Mechanism, Shape]:
     """A solver from texts: its public part from a file, its other fields from `settings`, read by
     their types as those of every method; and what a row of its data is."""
-    from dpublish.counting.graphs import read_names
-    from dpublish.methods.registry import fields_from_settings, method_named
+    from dpublish.counting.graphs import read_lists, read_names
 
     solver = method_named(problem, "solve")
     fields = {field.name for field in dataclasses.fields(solver)}
     options = dict(settings)
     for name in ("weights", "costs"):
         if name in fields and name in options:
-            options[name] = ",".join(_amounts(options[name]))
+            # public weights or costs, one a line
+            options[name] = ",".join(" ".join(words) for words in read_lists(options[name]))
     cap = options.pop("cap", None) if "metric" in fields else None
     beside = ("cap",) if "metric" in fields else ()
     values = fields_from_settings(problem, options, "solve", leave_out=PUBLIC_FIELDS, beside=beside)
@@ -227,13 +227,3 @@ def _family(public: str, form: str) -> dict[str, Any]:
     number = {element: index for index, element in enumerate(universe)}
     lists = lists_of([[number[element] for element in row] for row in family.values()])
     return {"sets": lists, "elements": universe, "set_names": list(family)}
-
-
-def _amounts(path: str) -> list[str]:
-    """Public weights or costs, one a line."""
-    from dpublish.counting.graphs import read_lists
-
-    return [" ".join(words) for words in read_lists(path)]
-
-
-REQUESTS = requests_of(__name__)

@@ -22,8 +22,18 @@ from sqlalchemy import Connection, insert
 
 from dpublish.errors import InputError
 from dpublish.owned import owned_folder, replace_owned
-from dpublish.server.store import Row, Store, later, now, record, set_rows
-from dpublish.server.tables import ACCOUNTS, LINKS, LOGINS, TOKENS
+from dpublish.server.store import (
+    ACCOUNTS,
+    LINKS,
+    LOGINS,
+    TOKENS,
+    Row,
+    Store,
+    later,
+    now,
+    record,
+    set_rows,
+)
 
 TOKEN_PREFIX: Final = "dpo_"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}")

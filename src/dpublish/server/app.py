@@ -25,18 +25,18 @@ from starlette.routing import Route as Path_
 from dpublish.errors import BudgetError, InputError, LedgerUnavailable, PublishError
 from dpublish.owned import owned_folder, replace_owned
 from dpublish.requests.ledger import LedgerStatus
-from dpublish.server import security, tables
+from dpublish.server import security
 from dpublish.server.accounts import Accounts, Actor, Role, office_key
 from dpublish.server.catalogue import Catalogue, OpenReleases
 from dpublish.server.config import Config
 from dpublish.server.datasets import Datasets
 from dpublish.server.desk import Desks
-from dpublish.server.jobs import JobRunner, Jobs
+from dpublish.server.jobs import JobRunner
 from dpublish.server.pages.templates import Pages
 from dpublish.server.releases import Releases
 from dpublish.server.routes import ROUTES, Route
 from dpublish.server.security import Hide, Rate, TooLarge, form_key_right, from_here
-from dpublish.server.store import Row, Store
+from dpublish.server.store import RELEASES, Row, Store
 
 LOG = logging.getLogger("dpublish.server")
 CACHE_TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n"
@@ -48,7 +48,7 @@ Handler = Callable[..., Any]
 class Office:
     """What handlers work with."""
 
-    def __init__(self, config: Config, *, jobs: Jobs | None = None) -> None:
+    def __init__(self, config: Config) -> None:
         self.config = config
         self.state = config.state
         for name in ("", "data", "files", "public", "jobs", "uploads", "desks"):
@@ -64,7 +64,7 @@ class Office:
             idle_minutes=limits.idle_minutes,
             token_days=limits.token_days,
         )
-        self.jobs: Jobs = jobs or JobRunner(
+        self.jobs = JobRunner(
             self.store, self.state / "jobs", at_once=limits.jobs, minutes=limits.job_minutes
         )
         self.pages = Pages(config)
@@ -171,7 +171,7 @@ def dataset_of(request: Request) -> Row:
 
 def release_of(request: Request) -> Row:
     """The release that a path names."""
-    row = office_of(request).store.one(tables.RELEASES, name=request.path_params["name"])
+    row = office_of(request).store.one(RELEASES, name=request.path_params["name"])
     return known(row, "release")
 
 
@@ -182,18 +182,20 @@ def desk_of(request: Request) -> Row:
     return known(next(seen, None), "desk")
 
 
-def file_of_release(request: Request) -> Response:
-    """The file of the release that a path names, whether it is public or not."""
+def release_file(request: Request, office: Office) -> Response:
+    """The release file itself.
+
+    That of the release which a path names, whether it is public or not."""
     row = release_of(request)
-    path = office_of(request).releases.file_of(row["name"])
+    path = office.releases.file_of(row["name"])
     if row["state"] in ("making", "failed") or not path.exists():
         raise HTTPException(404, "There is no such file.")
     return FileResponse(path, media_type="application/zip", filename=path.name)
 
 
-def create_app(config: Config, *, jobs: Jobs | None = None) -> Starlette:
+def create_app(config: Config) -> Starlette:
     """The whole service. `app.state.office` holds what it works with."""
-    office = Office(config, jobs=jobs)
+    office = Office(config)
 
     @asynccontextmanager
     async def living(app: Starlette) -> AsyncIterator[None]:

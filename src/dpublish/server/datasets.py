@@ -20,8 +20,7 @@ from dpublish.errors import InputError, SchemaError
 from dpublish.owned import owned_folder, replace_owned
 from dpublish.requests.schemas import CheckSchema
 from dpublish.server.config import Config, Place
-from dpublish.server.store import Row, Store, now, record, set_rows
-from dpublish.server.tables import BUDGETS, DATASETS, SCHEMAS
+from dpublish.server.store import BUDGETS, DATASETS, SCHEMAS, Row, Store, now, record, set_rows
 
 NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,60}[a-z0-9])?")
 _TEXTS: Final = (".csv", ".tsv", ".txt", ".dat", ".basket", ".jsonl", ".ndjson")

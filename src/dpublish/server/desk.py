@@ -12,34 +12,128 @@ from __future__ import annotations
 import json
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import insert, update
+from sqlalchemy import Table, insert, update
 
 from dpublish.errors import BudgetExceeded, InputError
 from dpublish.owned import owned_folder
+from dpublish.requests.base import Request
 from dpublish.requests.online import OpenSession, PlanSession
 from dpublish.server.accounts import Accounts, Actor, Role, read_roles
 from dpublish.server.config import Config
 from dpublish.server.datasets import Datasets, named, titled
 from dpublish.server.desk_process import DeskProcess
-from dpublish.server.jobs import Jobs
-from dpublish.server.store import Row, Store, now, record, set_rows
-from dpublish.server.tables import ACCOUNTS, DESKS, PROPOSALS, SEATS
+from dpublish.server.jobs import JobRunner
+from dpublish.server.store import (
+    ACCOUNTS,
+    DESKS,
+    PROPOSALS,
+    SEATS,
+    Row,
+    Store,
+    now,
+    record,
+    set_rows,
+)
 
 ONLINE: Final = "online"
 """In the request of a proposal: that it is for a desk."""
-MOST_QUESTIONS: Final = 1_000_000
+MAX_QUESTIONS: Final = 1_000_000
+
+
+class Proposals:
+    """What is the same for releases and desks on the way from a proposal to a job that pays. `what`
+    is "release" or "desk"; `table` holds what has been made of proposals."""
+
+    def __init__(self, config: Config, store: Store, jobs: JobRunner) -> None:
+        self.config, self.store, self.jobs = config, store, jobs
+
+    def require_new(self, what: str, table: Table, name: str) -> None:
+        waiting = self.store.one(PROPOSALS, release=name, state="proposed")
+        if waiting is not None or self.store.one(table, name=name) is not None:
+            raise InputError(f"There is a {what} or proposal '{name}' already.")
+
+    def add(
+        self,
+        what: str,
+        dataset: Row,
+        name: str,
+        request: Mapping[str, Any],
+        *,
+        title: str,
+        why: str,
+        by: Actor,
+        **amounts: str | None,
+    ) -> str:
+        one = secrets.token_hex(8)
+        pinned = {**request, "digest": dataset["digest"]}
+        with self.store.change() as connection:
+            connection.execute(
+                insert(PROPOSALS).values(
+                    id=one, dataset=dataset["name"], release=name, title=titled(title, name),
+                    request=json.dumps(pinned), state="proposed", proposer=by.name, created=now(),
+                    why=why.strip()[:4000] or None, two_person=self.config.two_person,
+                )
+            )  # fmt: skip
+            record(
+                connection, actor=by.name, action=f"{what} proposed", subject=name, proposal=one,
+                **amounts,
+            )  # fmt: skip
+        return one
+
+    def accept(
+        self,
+        what: str,
+        proposal: Row,
+        decided: Mapping[str, Any],
+        table: Table,
+        *,
+        state: str,
+        by: Actor,
+    ) -> None:
+        """Write down, once, that a proposal is approved, and what is now being made."""
+        held = {"id": proposal["id"], "state": "proposed"}
+        with self.store.change() as connection:
+            if not set_rows(connection, PROPOSALS, held, decided):
+                raise InputError("Somebody decided about this proposal already.")
+            connection.execute(
+                insert(table).values(
+                    name=proposal["release"], dataset=proposal["dataset"], title=proposal["title"],
+                    job="", state=state, created=now(), creator=proposal["proposer"],
+                )
+            )  # fmt: skip
+            record(
+                connection, actor=by.name, action=f"{what} approved", subject=proposal["release"],
+                proposal=proposal["id"], two_person=self.config.two_person,
+            )  # fmt: skip
+
+    def begin(self, what: str, proposal: Row, table: Table, requests: Sequence[Request]) -> str:
+        """Let the job of an approved proposal begin, which debits the ledger. Says the job."""
+        approval = {
+            "proposed_by": proposal["proposer"],
+            "approved_by": proposal["decider"],
+            "two_persons": "kept" if proposal["two_person"] else "switched off",
+        }
+        name = proposal["release"]
+        job = self.jobs.submit(
+            requests, actor=proposal["decider"], subject=f"{what} {name}", approval=approval
+        )
+        with self.store.change() as connection:
+            set_rows(connection, PROPOSALS, {"id": proposal["id"]}, {"job": job})
+            set_rows(connection, table, {"name": name}, {"job": job})
+        return job
 
 
 class Desks:
     def __init__(
-        self, config: Config, store: Store, datasets: Datasets, jobs: Jobs, accounts: Accounts
+        self, config: Config, store: Store, datasets: Datasets, jobs: JobRunner, accounts: Accounts
     ) -> None:
         self.config, self.store, self.datasets, self.jobs = config, store, datasets, jobs
         self.accounts = accounts
+        self.proposals = Proposals(config, store, jobs)
         self._processes: dict[str, DeskProcess] = {}
         self._lock = threading.Lock()
 
@@ -59,31 +153,16 @@ class Desks:
     ) -> str:
         """Ask for a desk; nothing is read or paid. The schema is pinned as it is now."""
         desk = named(desk, "desk")
-        open_ones = [
-            one for one in self.store.rows(PROPOSALS, release=desk) if one["state"] == "proposed"
-        ]
-        if self.store.one(DESKS, name=desk) is not None or open_ones:
-            raise InputError(f"There is a desk or proposal '{desk}' already.")
+        self.proposals.require_new("desk", DESKS, desk)
         # refuses what cannot be promised, before anybody is asked to approve
         self.plan(dataset, method=method, settings=settings, epsilon=epsilon)
         request = {
             ONLINE: True, "method": method, "settings": dict(settings), "epsilon": epsilon,
-            "delta": None, "rho": None, "digest": dataset["digest"],
+            "delta": None, "rho": None,
         }  # fmt: skip
-        one = secrets.token_hex(8)
-        with self.store.change() as connection:
-            connection.execute(
-                insert(PROPOSALS).values(
-                    id=one, dataset=dataset["name"], release=desk, title=titled(title, desk),
-                    request=json.dumps(request), state="proposed", proposer=by.name, created=now(),
-                    why=why.strip()[:4000] or None, two_person=self.config.two_person,
-                )
-            )  # fmt: skip
-            record(
-                connection, actor=by.name, action="desk proposed", subject=desk, proposal=one,
-                epsilon=epsilon,
-            )  # fmt: skip
-        return one
+        return self.proposals.add(
+            "desk", dataset, desk, request, title=title, why=why, by=by, epsilon=epsilon
+        )
 
     def plan(
         self, dataset: Row, *, method: str, settings: Mapping[str, str], epsilon: str
@@ -100,31 +179,8 @@ class Desks:
     def begin(self, proposal: Row, decided: Mapping[str, Any], *, by: Actor) -> str:
         """A proposal for a desk is approved: the job that pays begins. Says the job."""
         request = self.request_of(proposal)
-        with self.store.change() as connection:
-            held = {"id": proposal["id"], "state": "proposed"}
-            if not set_rows(connection, PROPOSALS, held, decided):
-                raise InputError("Somebody decided about this proposal already.")
-            connection.execute(
-                insert(DESKS).values(
-                    name=proposal["release"], dataset=proposal["dataset"], title=proposal["title"],
-                    job="", state="opening", created=now(), creator=proposal["proposer"],
-                )
-            )  # fmt: skip
-            record(
-                connection, actor=by.name, action="desk approved", subject=proposal["release"],
-                proposal=proposal["id"], two_person=self.config.two_person,
-            )  # fmt: skip
-        approval = {
-            "proposed_by": proposal["proposer"],
-            "approved_by": by.name,
-            "two_persons": "kept" if self.config.two_person else "switched off",
-        }
-        subject = f"desk {proposal['release']}"
-        job = self.jobs.submit([request], actor=by.name, subject=subject, approval=approval)
-        with self.store.change() as connection:
-            set_rows(connection, PROPOSALS, {"id": proposal["id"]}, {"job": job})
-            set_rows(connection, DESKS, {"name": proposal["release"]}, {"job": job})
-        return job
+        self.proposals.accept("desk", proposal, decided, DESKS, state="opening", by=by)
+        return self.proposals.begin("desk", {**proposal, **decided}, DESKS, [request])
 
     def request_of(self, proposal: Row) -> OpenSession:
         dataset, asked = self.datasets.as_proposed(proposal)
@@ -189,8 +245,8 @@ class Desks:
             raise InputError(f"There is no account '{person[:64]}'.")
         if not read_roles(account["roles"]) & {Role.researcher, Role.curator}:
             raise InputError(f"'{account['name']}' has not the role researcher.")
-        if not 0 <= allowed <= MOST_QUESTIONS:
-            raise InputError(f"A seat has 0 to {MOST_QUESTIONS} questions.")
+        if not 0 <= allowed <= MAX_QUESTIONS:
+            raise InputError(f"A seat has 0 to {MAX_QUESTIONS} questions.")
         held = {"desk": row["name"], "account": account["id"]}
         with self.store.change() as connection:
             if not set_rows(connection, SEATS, held, {"allowed": allowed}):
@@ -210,9 +266,8 @@ class Desks:
         seat = None if actor is None else self.seat(desk, actor)
         own = None
         if seat is not None:
-            left = max(0, seat["allowed"] - seat["asked"])
-            own = {"allowed": seat["allowed"], "asked": seat["asked"], "hard": seat["hard"]}
-            own["left"] = left
+            counts = {key: seat[key] for key in ("allowed", "asked", "hard")}
+            own = {**counts, "left": max(0, seat["allowed"] - seat["asked"])}
         return {**shown, "session": session, "seat": own}
 
     def ask(self, desk: str, query: str, key: str, *, by: Actor) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from typing import IO, Any, Final
 
 from dpublish.errors import PublishError, error_named
 from dpublish.requests.base import plain
-from dpublish.requests.online import Ask, SessionShown, opened_session
+from dpublish.requests.online import Ask, CloseSession, SessionState, opened_session
 from dpublish.server.worker import failure_of
 
 PATIENCE: Final = 120.0
@@ -119,9 +119,8 @@ def serve(folder: Path, lines: IO[bytes], answers: IO[bytes]) -> None:
                     "fresh": session.status().asked > before,
                 }
             else:
-                if asked["do"] == "close":
-                    session.close()
-                said = dict(SessionShown.of(session).to_json())
+                kind = CloseSession if asked["do"] == "close" else SessionState
+                said = dict(kind(session=folder).answer(session).to_json())
                 said.pop("session")  # a path of this server
         except BaseException as error:  # what was not foreseen gets constant words
             said = {"error": failure_of(error)}

@@ -1,6 +1,6 @@
 """Work that a page or a program sets going: one process per job, which ends with it.
 
-What both the pages and the API rely on is `Jobs`. A job is a list of requests of
+What both the pages and the API rely on is `JobRunner`. A job is a list of requests of
 `dpublish.requests`, run one after the other until one fails. Its results may be as private as the
 rows: they are kept in a file for the service's owner alone, never in a table or a log.
 
@@ -25,7 +25,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from sqlalchemy import insert
 
@@ -33,8 +33,7 @@ from dpublish.errors import InputError, LedgerUnavailable
 from dpublish.owned import owned_folder, replace_owned
 from dpublish.requests.base import Request, plain
 from dpublish.requests.ledger import OfKey, actor_of
-from dpublish.server.store import Row, Store, now, record, set_rows
-from dpublish.server.tables import JOBS
+from dpublish.server.store import JOBS, Row, Store, now, record, set_rows
 from dpublish.server.worker import CANCELLED, FAILURE, LOCK, ORDER, RESULTS, STEP
 
 DOOR: Final = "dpublish serve"
@@ -74,41 +73,6 @@ class JobStatus:
         return self.state not in ("waiting", "running")
 
 
-class Jobs(Protocol):
-    """What pages and API ask of it."""
-
-    def submit(
-        self,
-        requests: Sequence[Request],
-        *,
-        actor: str,
-        subject: str,
-        approval: Mapping[str, str] | None = None,
-    ) -> str:
-        """Start a job and say its id. `subject`: what it is about, such as 'release NAME'.
-        `approval`: what the ledger's entries say beside the actor (`proposed_by`, `approved_by`,
-        `two_persons`)."""
-
-    def status(self, job: str) -> JobStatus:
-        """Where it is; an InputError where there is none."""
-
-    def results(self, job: str) -> Sequence[Mapping[str, Any]]:
-        """What its requests answered, as JSON; may be as private as the rows. Empty until it is
-        done."""
-
-    def cancel(self, job: str, *, actor: str) -> JobStatus:
-        """End it now. What was paid stays paid; the status then says what is lost."""
-
-    def resume(self, job: str, *, actor: str) -> JobStatus:
-        """Go on with a job that ended without an answer, under the same keys."""
-
-    def forget(self, job: str) -> None:
-        """Delete its results."""
-
-    def close(self) -> None:
-        """The service stops. Workers go on, and are found again at the next start."""
-
-
 class JobRunner:
     """A worker process per job, each in a process group of its own. A worker goes on when the
     service is stopped or killed; the next start finds it again by the lock that it holds."""
@@ -138,6 +102,9 @@ class JobRunner:
         subject: str,
         approval: Mapping[str, str] | None = None,
     ) -> str:
+        """Start a job and say its id. `subject`: what it is about, such as 'release NAME'.
+        `approval`: what the ledger's entries say beside the actor (`proposed_by`, `approved_by`,
+        `two_persons`)."""
         self.forget_private()
         job = secrets.token_hex(8)
         home = self.folder / job
@@ -164,10 +131,13 @@ class JobRunner:
         return job
 
     def status(self, job: str) -> JobStatus:
+        """Where it is; an InputError where there is none."""
         row = self.store.known(JOBS, "job", id=job)
         return _status(row, self.folder / job)
 
     def results(self, job: str) -> Sequence[Mapping[str, Any]]:
+        """What its requests answered, as JSON; may be as private as the rows. Empty until it is
+        done."""
         found: Sequence[Mapping[str, Any]] = _document(self.folder / job / RESULTS) or []
         return found
 
@@ -203,6 +173,7 @@ class JobRunner:
         return self.status(job)
 
     def forget(self, job: str) -> None:
+        """Delete its results."""
         for name in (RESULTS, ORDER):
             (self.folder / job / name).unlink(missing_ok=True)
 

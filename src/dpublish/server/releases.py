@@ -7,14 +7,11 @@ same key never pays twice, and gives the same bytes or none.
 from __future__ import annotations
 
 import json
-import secrets
 import shutil
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
-
-from sqlalchemy import insert
 
 from dpublish.errors import InputError
 from dpublish.owned import owned_folder
@@ -23,11 +20,10 @@ from dpublish.requests.base import Format, Request
 from dpublish.requests.curator import Release, Sign
 from dpublish.server.accounts import Actor
 from dpublish.server.config import Config
-from dpublish.server.datasets import UPLOADS, Datasets, named, titled
+from dpublish.server.datasets import UPLOADS, Datasets, named
 from dpublish.server.desk import ONLINE, Desks
-from dpublish.server.jobs import Jobs
-from dpublish.server.store import Row, Store, now, record, set_rows
-from dpublish.server.tables import PROPOSALS, RELEASES
+from dpublish.server.jobs import JobRunner
+from dpublish.server.store import PROPOSALS, RELEASES, Row, Store, now, record, set_rows
 
 FILE_SETTINGS: Final = frozenset({"public", "alternatives", "public_data"})
 """Settings of methods that name a file. Here they name published releases, or no file at all."""
@@ -44,10 +40,10 @@ RECORDS: Final = {
 
 class Releases:
     def __init__(
-        self, config: Config, store: Store, datasets: Datasets, jobs: Jobs, desks: Desks
+        self, config: Config, store: Store, datasets: Datasets, jobs: JobRunner, desks: Desks
     ) -> None:
         self.config, self.store, self.datasets, self.jobs = config, store, datasets, jobs
-        self.desks = desks
+        self.desks, self.proposals = desks, desks.proposals
         self.changed: Callable[[], None] = lambda: None
         """Called when what the public sees has changed."""
         self._settling = threading.Lock()
@@ -70,30 +66,13 @@ class Releases:
     ) -> str:
         """Ask for a release; nothing is read or paid. The schema is pinned as it is now."""
         release = named(release, "release")
-        if self.store.one(RELEASES, name=release) or [
-            one for one in self.store.rows(PROPOSALS, release=release) if one["state"] == "proposed"
-        ]:
-            raise InputError(f"There is a release or proposal '{release}' already.")
-        request = {
-            "method": method, "settings": dict(settings), "epsilon": epsilon, "delta": delta,
-            "rho": rho, "digest": dataset["digest"],
-        }  # fmt: skip
+        self.proposals.require_new("release", RELEASES, release)
         self.settings_of(settings)
-        one = secrets.token_hex(8)
-        with self.store.change() as connection:
-            connection.execute(
-                insert(PROPOSALS).values(
-                    id=one, dataset=dataset["name"], release=release,
-                    title=titled(title, release), request=json.dumps(request), state="proposed",
-                    proposer=by.name, created=now(), why=why.strip()[:4000] or None,
-                    two_person=self.config.two_person,
-                )
-            )  # fmt: skip
-            record(
-                connection, actor=by.name, action="release proposed", subject=release,
-                proposal=one, epsilon=epsilon, delta=delta, rho=rho,
-            )  # fmt: skip
-        return one
+        amounts = {"epsilon": epsilon, "delta": delta, "rho": rho}
+        request = {"method": method, "settings": dict(settings), **amounts}
+        return self.proposals.add(
+            "release", dataset, release, request, title=title, why=why, by=by, **amounts
+        )
 
     def proposal(self, one: str) -> Row:
         return self.store.known(PROPOSALS, "proposal", id=one)
@@ -113,19 +92,7 @@ class Releases:
         if json.loads(row["request"]).get(ONLINE):
             return self.desks.begin(row, decided, by=by)
         request = self.request_of(row)
-        with self.store.change() as connection:
-            if not set_rows(connection, PROPOSALS, {"id": one, "state": "proposed"}, decided):
-                raise InputError("Somebody decided about this proposal already.")
-            connection.execute(
-                insert(RELEASES).values(
-                    name=row["release"], dataset=row["dataset"], title=row["title"], job="",
-                    state="making", created=now(), creator=row["proposer"],
-                )
-            )  # fmt: skip
-            record(
-                connection, actor=by.name, action="release approved", subject=row["release"],
-                proposal=one, two_person=self.config.two_person,
-            )  # fmt: skip
+        self.proposals.accept("release", row, decided, RELEASES, state="making", by=by)
         return self._run(self.proposal(one), request)
 
     def run_again(self, release: str, *, by: Actor) -> str:
@@ -139,20 +106,8 @@ class Releases:
         return self._run(proposal, self.request_of(proposal))
 
     def _run(self, proposal: Row, request: Release) -> str:
-        approval = {
-            "proposed_by": proposal["proposer"],
-            "approved_by": proposal["decider"],
-            "two_persons": "kept" if proposal["two_person"] else "switched off",
-        }
-        subject = f"release {proposal['release']}"
-        show = Show(release=request.out)
-        job = self.jobs.submit(
-            [request, show], actor=proposal["decider"], subject=subject, approval=approval
-        )
-        with self.store.change() as connection:
-            set_rows(connection, PROPOSALS, {"id": proposal["id"]}, {"job": job})
-            set_rows(connection, RELEASES, {"name": proposal["release"]}, {"job": job})
-        return job
+        requests = [request, Show(release=request.out)]
+        return self.proposals.begin("release", proposal, RELEASES, requests)
 
     def decline(self, one: str, *, reason: str, by: Actor) -> None:
         """Refuse another's proposal, or take back one's own. Nothing was paid."""

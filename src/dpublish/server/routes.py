@@ -108,7 +108,7 @@ PAGES: Final = (
     # releases, budgets, people
     page("/office/releases", OFFICE, "pages.office:releases"),
     page("/office/releases/{name}", OFFICE, "pages.office:release"),
-    page("/office/releases/{name}/download", OFFICE, "pages.office:release_download"),
+    page("/office/releases/{name}/download", OFFICE, "app:release_file"),
     page("/office/releases/{name}/look/{what}", OFFICE, "pages.office:release_look"),
     form("/office/releases/{name}/publish", CURATOR, "pages.office:publish"),
     form("/office/releases/{name}/withdraw", CURATOR, "pages.office:withdraw"),
@@ -172,7 +172,7 @@ API: Final = (
     json("/api/jobs/{job}/cancel", PROPOSES_OR_DECIDES, "api.office:cancel", "POST"),
     json("/api/office/releases", OFFICE, "api.office:releases"),
     json("/api/office/releases/{name}", OFFICE, "api.office:release"),
-    json("/api/office/releases/{name}/file", OFFICE, "api.office:release_file"),
+    json("/api/office/releases/{name}/file", OFFICE, "app:release_file"),
     json("/api/office/releases/{name}/publish", CURATOR, "api.office:publish", "POST"),
     json("/api/office/releases/{name}/withdraw", CURATOR, "api.office:withdraw", "POST"),
     json("/api/office/releases/{name}/again", DECIDES, "api.office:run_again", "POST"),

@@ -12,12 +12,18 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
     Connection,
     Engine,
+    Integer,
+    MetaData,
     Table,
+    Text,
     and_,
     create_engine,
     event,
@@ -31,7 +37,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from dpublish.errors import InputError, PublishError
 from dpublish.owned import make_owned
-from dpublish.server.tables import ACTIONS, STEPS, STEPS_DONE
 
 Row = Mapping[str, Any]
 BEGINNING = "0" * 64
@@ -218,3 +223,165 @@ def _migrate(connection: Connection) -> None:
         if number not in done:
             step(connection)
             connection.execute(insert(STEPS_DONE).values(step=number, done=now()))
+
+
+# The service's own tables, and the numbered steps that lead an older database to them. A step is
+# never changed once it was delivered: what is new is a new step at the end. A test holds what the
+# steps make against the tables that are declared here, on SQLite and PostgreSQL.
+
+
+META: Final = MetaData()
+
+
+def _table(name: str, key: str, *columns: str) -> Table:
+    """Columns are NAME (text), NAME# (number) or NAME! (yes or no); with ? they may be null."""
+    made = [_column(one, primary=one.strip("#") in key.split()) for one in columns]
+    return Table(name, META, *made)
+
+
+def _column(word: str, *, primary: bool) -> Column[object]:
+    name = word.rstrip("?#!")
+    marks = word[len(name) :]
+    kind = BigInteger if "#" in marks else Boolean if "!" in marks else Text
+    return Column(name, kind, primary_key=primary, nullable="?" in marks)
+
+
+STEPS_DONE = Table(
+    "steps_done",
+    META,
+    Column("step", Integer, primary_key=True),
+    Column("done", Text, nullable=False),
+)
+ACCOUNTS = _table(
+    "accounts", "id", "id", "name", "shown", "password?", "subject?", "roles", "active!", "created"
+)
+"""`roles`: words apart by blanks. `subject`: who an identity provider says it is."""
+TOKENS = _table(
+    "tokens", "id", "id", "account", "name", "hash", "roles", "created", "expires", "ended?"
+)
+LINKS = _table("links", "hash", "hash", "account", "expires", "used?")
+"""One-time links: the first person's at the start, and invitations."""
+LOGINS = _table("logins", "hash", "hash", "account", "bound", "created", "seen", "expires")
+DATASETS = _table(
+    "datasets", "name",
+    "name", "title", "place", "item", "population", "digest?", "created", "creator", "removed?",
+)  # fmt: skip
+"""`item`: a file or table of the place. `population`: the named ledger that pays. `digest`: of the
+schema in force."""
+SCHEMAS = _table("schemas", "dataset digest", "dataset", "digest", "toml", "created", "creator")
+PROPOSALS = _table(
+    "proposals", "id",
+    "id", "dataset", "release", "title", "request", "state", "proposer", "created", "why?",
+    "decider?", "decided?", "reason?", "job?", "two_person!",
+)  # fmt: skip
+"""`request`: a request of `dpublish.requests` as JSON. `state`: proposed, approved, rejected,
+retracted."""
+JOBS = _table(
+    "jobs", "id",
+    "id", "subject", "requests", "state", "step?", "actor", "created", "started?", "ended?",
+    "results?", "error?", "pid#?", "spent!",
+)  # fmt: skip
+"""`state`: waiting, running, done, failed, cancelled, lost. `spent`: whether the ledger may have
+been debited. `error`: what may be shown of a failure."""
+RELEASES = _table(
+    "releases", "name",
+    "name", "dataset", "title", "job", "state", "created", "creator", "published?", "withdrawn?",
+    "reason?", "facts?",
+)  # fmt: skip
+"""`state`: making, made, failed, publishing, published, withdrawn. `facts`: public facts of the
+manifest, as JSON."""
+DESKS = _table(
+    "desks", "name",
+    "name", "dataset", "title", "job", "state", "created", "creator", "closed?",
+)  # fmt: skip
+"""Query desks. Their answers are kept by the session's own folder, not here."""
+SEATS = _table("seats", "desk account", "desk", "account", "allowed#", "asked#", "hard#")
+"""Who may ask at a desk, how many questions, and how many were asked."""
+BUDGETS = _table("budgets", "name", "name", "title", "amount", "created", "creator")
+"""Named ledgers that were opened here. `amount` is for people; what counts is in the ledger."""
+ACTIONS = Table(
+    "actions",
+    META,
+    Column("seq", BigInteger, primary_key=True, autoincrement=True),
+    *[
+        Column(name, Text, nullable=False)
+        for name in ("at", "actor", "action", "subject", "detail")
+    ],
+    Column("previous", Text, nullable=False),
+    Column("hash", Text, nullable=False),
+)
+"""Who did what, when: appended to and never changed. Each line holds the hash of the one before."""
+
+
+def _first(connection: Connection) -> None:
+    kind = {"sqlite": "INTEGER PRIMARY KEY AUTOINCREMENT"}.get(
+        connection.dialect.name, "BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY"
+    )
+    for statement in _FIRST.format(serial=kind).split(";"):
+        if statement.strip():
+            connection.execute(text(statement))
+    for statement in _KEPT[connection.dialect.name]:
+        connection.exec_driver_sql(statement)
+
+
+def _budgets(connection: Connection) -> None:
+    connection.execute(
+        text(
+            "CREATE TABLE budgets (name TEXT PRIMARY KEY, title TEXT NOT NULL, "
+            "amount TEXT NOT NULL, created TEXT NOT NULL, creator TEXT NOT NULL)"
+        )
+    )
+
+
+_FIRST = """
+CREATE TABLE accounts (id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, shown TEXT NOT NULL,
+  password TEXT, subject TEXT UNIQUE, roles TEXT NOT NULL, active BOOLEAN NOT NULL,
+  created TEXT NOT NULL);
+CREATE TABLE tokens (id TEXT PRIMARY KEY, account TEXT NOT NULL REFERENCES accounts (id),
+  name TEXT NOT NULL, hash TEXT NOT NULL UNIQUE, roles TEXT NOT NULL, created TEXT NOT NULL,
+  expires TEXT NOT NULL, ended TEXT);
+CREATE TABLE links (hash TEXT PRIMARY KEY, account TEXT NOT NULL REFERENCES accounts (id),
+  expires TEXT NOT NULL, used TEXT);
+CREATE TABLE logins (hash TEXT PRIMARY KEY, account TEXT NOT NULL REFERENCES accounts (id),
+  bound TEXT NOT NULL, created TEXT NOT NULL, seen TEXT NOT NULL, expires TEXT NOT NULL);
+CREATE TABLE datasets (name TEXT PRIMARY KEY, title TEXT NOT NULL, place TEXT NOT NULL,
+  item TEXT NOT NULL, population TEXT NOT NULL, digest TEXT, created TEXT NOT NULL,
+  creator TEXT NOT NULL, removed TEXT);
+CREATE TABLE schemas (dataset TEXT NOT NULL REFERENCES datasets (name), digest TEXT NOT NULL,
+  toml TEXT NOT NULL, created TEXT NOT NULL, creator TEXT NOT NULL, PRIMARY KEY (dataset, digest));
+CREATE TABLE proposals (id TEXT PRIMARY KEY, dataset TEXT NOT NULL REFERENCES datasets (name),
+  release TEXT NOT NULL, title TEXT NOT NULL, request TEXT NOT NULL, state TEXT NOT NULL,
+  proposer TEXT NOT NULL, created TEXT NOT NULL, why TEXT, decider TEXT, decided TEXT, reason TEXT,
+  job TEXT, two_person BOOLEAN NOT NULL);
+CREATE TABLE jobs (id TEXT PRIMARY KEY, subject TEXT NOT NULL, requests TEXT NOT NULL,
+  state TEXT NOT NULL, step TEXT, actor TEXT NOT NULL, created TEXT NOT NULL, started TEXT,
+  ended TEXT, results TEXT, error TEXT, pid BIGINT, spent BOOLEAN NOT NULL);
+CREATE TABLE releases (name TEXT PRIMARY KEY, dataset TEXT NOT NULL REFERENCES datasets (name),
+  title TEXT NOT NULL, job TEXT NOT NULL, state TEXT NOT NULL, created TEXT NOT NULL,
+  creator TEXT NOT NULL, published TEXT, withdrawn TEXT, reason TEXT, facts TEXT);
+CREATE TABLE desks (name TEXT PRIMARY KEY, dataset TEXT NOT NULL REFERENCES datasets (name),
+  title TEXT NOT NULL, job TEXT NOT NULL, state TEXT NOT NULL, created TEXT NOT NULL,
+  creator TEXT NOT NULL, closed TEXT);
+CREATE TABLE seats (desk TEXT NOT NULL REFERENCES desks (name),
+  account TEXT NOT NULL REFERENCES accounts (id), allowed BIGINT NOT NULL, asked BIGINT NOT NULL,
+  hard BIGINT NOT NULL, PRIMARY KEY (desk, account));
+CREATE TABLE actions (seq {serial}, at TEXT NOT NULL, actor TEXT NOT NULL, action TEXT NOT NULL,
+  subject TEXT NOT NULL, detail TEXT NOT NULL, previous TEXT NOT NULL UNIQUE, hash TEXT NOT NULL)
+"""
+
+_KEPT = {
+    "sqlite": [
+        f"CREATE TRIGGER actions_no_{verb} BEFORE {verb} ON actions "
+        "BEGIN SELECT RAISE(ABORT, 'the log of actions is only appended to'); END"
+        for verb in ("UPDATE", "DELETE")
+    ],
+    "postgresql": [
+        "CREATE FUNCTION actions_kept() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'the log of actions is only appended to'; END $$",
+        "CREATE TRIGGER actions_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON actions "
+        "FOR EACH STATEMENT EXECUTE FUNCTION actions_kept()",
+    ],
+}
+
+STEPS: Final = (_first, _budgets)
+"""In order; a database notes each step that it has seen."""

@@ -14,15 +14,18 @@ import contextlib
 import fcntl
 import json
 import os
+import pkgutil
 import signal
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from dpublish import requests
 from dpublish.errors import PrivateSideError, PublishError
 from dpublish.owned import open_owned, replace_owned
-from dpublish.requests.base import Caller, Progress, Request, plain
+from dpublish.requests.base import REQUESTS, Caller, Progress, Request, plain
 from dpublish.requests.ledger import actor_of
 
 ORDER: Final = "order.json"
@@ -37,22 +40,9 @@ BUSY: Final = 75
 
 def request_types() -> dict[str, type[Request]]:
     """Every request by its verb."""
-    from dpublish.requests import (
-        analyst,
-        audit,
-        curator,
-        ledger,
-        local,
-        online,
-        plans,
-        schemas,
-        solve,
-    )
-
-    found: dict[str, type[Request]] = {}
-    for module in (analyst, audit, curator, ledger, local, online, plans, schemas, solve):
-        found |= module.REQUESTS
-    return found
+    for module in pkgutil.iter_modules(requests.__path__):
+        import_module(f"dpublish.requests.{module.name}")
+    return REQUESTS
 
 
 class Worker(Caller):

@@ -48,9 +48,6 @@ class ArrowSource(Source):
         self._types = tuple(schema.types)
         self._kinds = tuple(_kind(kind) for kind in self._types)
 
-    def columns(self) -> tuple[str, ...]:
-        return self._names
-
     def kind(self, name: str) -> pl.DataType | str | None:
         place = self._names.index(name)
         found = self._kinds[place]
@@ -97,6 +94,8 @@ class ArrowSource(Source):
 
 
 class ArrowTable(ArrowSource):
+    length_is_stored = True
+
     def __init__(self, table: Any) -> None:
         super().__init__(table.schema)
         self._table = pa.table(table) if isinstance(table, pa.RecordBatch) else table
@@ -106,9 +105,6 @@ class ArrowTable(ArrowSource):
 
     def count_rows(self) -> int:
         return int(self._table.num_rows)
-
-    def rows_hint(self) -> int | None:
-        return self.count_rows()
 
 
 @dataclass(frozen=True)
@@ -123,6 +119,8 @@ class _Run:
 
 
 class ParquetRows(ArrowSource):
+    length_is_stored = True
+
     def __init__(self, path: Path) -> None:
         self._path = path
         with pq.ParquetFile(path) as file:
@@ -181,9 +179,6 @@ class ParquetRows(ArrowSource):
 
     def count_rows(self) -> int:
         return int(self._metadata.num_rows)
-
-    def rows_hint(self) -> int | None:
-        return self.count_rows()
 
 
 class IpcRows(ArrowSource):

@@ -83,7 +83,11 @@ class SqlSource:
     """The rows that `query` selects in the database at `url` (an SQLAlchemy URL such as
     postgresql://host/name). `count_there`: whether the database is to count by itself where that
     gives the same answer; None leaves it to PostgreSQL, and not to DuckDB, which runs in this
-    process."""
+    process.
+
+    >>> SqlSource("sqlite:///visits.db", "select age from visits")  # hides the URL
+    SqlSource(query='select age from visits', count_there=None)
+    """
 
     url: str = field(repr=False)  # may hold a password
     query: str

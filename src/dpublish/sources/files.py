@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import gzip
 import os
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, cast
 
@@ -79,6 +80,16 @@ def open_packed(path: Path, packed: str) -> IO[bytes]:
 
         return cast(IO[bytes], pa.input_stream(str(path), compression="zstd"))
     return path.open("rb")
+
+
+def opens(opening: Callable[[], IO[bytes]]) -> bool:
+    """Whether the start of a file can be read."""
+    try:
+        with opening() as file:
+            file.read(1)
+    except (OSError, EOFError, zlib.error):
+        return False
+    return True
 
 
 def text_lines(path: Path) -> Iterator[str]:

@@ -73,9 +73,6 @@ class Folder(Source):
             raise InputError(f"The files of '{name}' do not all have the same columns.")
         self._fixed = set(values)
 
-    def columns(self) -> tuple[str, ...]:
-        return self._names
-
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         stored = [name for name in columns if name not in self._fixed]
         for part, fixed in self._parts:

@@ -10,8 +10,8 @@ nothing can be read, and blank lines are left out.
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import polars as pl
 from dpublish.declare.source_format import SourceFormat
 from dpublish.declare.spelling import MARK
 from dpublish.errors import InputError, SchemaError
-from dpublish.sources.files import open_packed
+from dpublish.sources.files import open_packed, opens
 from dpublish.sources.sources import Source
 from dpublish.sources.texts import LONGEST_ROW, UNREADABLE, pieces, plain_text
 
@@ -40,14 +40,11 @@ class JsonLines(Source):
         self._point = written.decimal
         self._lists: str | None = None
         self._cut: Callable[[str], list[str]] | None = None
-        if not self._opens():
+        if not opens(partial(open_packed, path, packed)):
             raise InputError(f"The file '{path}' cannot be read. Is it complete?")
         if written.encoding not in (None, "utf-8", "utf-8-sig"):
             raise InputError(f"The file '{path}' is JSON, which is UTF-8: leave encoding out.")
         self._names = tuple(self._keys() if names is None else dict.fromkeys(names))
-
-    def columns(self) -> tuple[str, ...]:
-        return self._names
 
     def require(self, names: Any, *, schema_name: str) -> None:
         """Any name may be a key: which ones are, only the rows say."""
@@ -91,21 +88,15 @@ class JsonLines(Source):
         return None
 
     def lists(self) -> list[str]:
-        keys: dict[str, None] = {}
-        for block in self._blocks():
-            for row in block:
-                keys.update({k: None for k, v in (row or {}).items() if isinstance(v, list)})
-        return list(keys)
+        return self._keys(lambda value: isinstance(value, list))
 
     def count_rows(self) -> int:
         return sum(len(block) for block in self._blocks())
 
-    def _keys(self) -> list[str]:
-        keys: dict[str, None] = {}
-        for block in self._blocks():
-            for row in block:
-                keys.update(dict.fromkeys(row or ()))
-        return list(keys)
+    def _keys(self, wanted: Callable[[Any], bool] = lambda _: True) -> list[str]:
+        """The keys of which some value is wanted, in the order in which they come."""
+        rows = (row or {} for block in self._blocks() for row in block)
+        return list(dict.fromkeys(k for row in rows for k, value in row.items() if wanted(value)))
 
     def _blocks(self) -> Iterator[list[dict[str, Any] | None]]:
         rows: list[dict[str, Any] | None] = []
@@ -125,14 +116,6 @@ class JsonLines(Source):
                     rows, size = [], 0
         if rows:
             yield rows
-
-    def _opens(self) -> bool:
-        try:
-            with open_packed(self._path, self._packed) as file:
-                file.read(1)
-        except (OSError, EOFError, zlib.error):
-            return False
-        return True
 
 
 class _Number(str):

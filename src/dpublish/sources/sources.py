@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import abc
 import warnings
-import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from dpublish.sources.files import (
     Stamp,
     existing_file,
     open_plain,
+    opens,
     stamp_of,
     text_lines,
 )
@@ -76,12 +77,17 @@ class Source(abc.ABC):
     stamps: tuple[Stamp, ...] = ()
     """The files that hold the rows, as they were before they were opened."""
 
+    length_is_stored = False
+    """Whether the number of rows is known without reading any."""
+
+    _names: tuple[str, ...] = ()
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(private)"
 
-    @abc.abstractmethod
     def columns(self) -> tuple[str, ...]:
         """Names only."""
+        return self._names
 
     @abc.abstractmethod
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
@@ -103,7 +109,7 @@ class Source(abc.ABC):
 
     def rows_hint(self) -> int | None:
         """How many rows to make room for, when that is known without reading any. Private."""
-        return None
+        return self.count_rows() if self.length_is_stored else None
 
     def require(self, names: Iterable[str], *, schema_name: str) -> None:
         """Refuse columns that are not there. The first line of a text file may be a row, so only
@@ -290,23 +296,12 @@ def _declared(schema: Schema | None) -> list[str] | None:
     return [*(schema.columns or [LINE_COLUMN]), *unit]
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Libraries like to quote values in warnings."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
 class _Delimited(Source):
     names_are_metadata = False
     texts_only = True
 
     def __init__(self, file: DelimitedFile) -> None:
-        self._file = file
-
-    def columns(self) -> tuple[str, ...]:
-        return self._file.names
+        self._file, self._names = file, file.names
 
     def repeats(self, name: str) -> bool:
         return name in self._file.repeated
@@ -336,6 +331,7 @@ class Formatted(Source):
 
     def __init__(self, source: Source, schema: Schema, written: SourceFormat) -> None:
         self._source, self._schema, self._written, self.told = source, schema, written, source.told
+        self._names = source.columns()
         self._kinds = {name: column.kind for name, column in schema.columns.items()}
         self.names_are_metadata, self.texts_only = source.names_are_metadata, source.texts_only
 
@@ -346,9 +342,6 @@ class Formatted(Source):
 
     def changed(self) -> bool:
         return self._source.changed()
-
-    def columns(self) -> tuple[str, ...]:
-        return self._source.columns()
 
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         for frame in self._source.batches(columns):
@@ -414,9 +407,7 @@ class _Lazy(Source):
     def __init__(self, frame: pl.LazyFrame) -> None:
         self._frame = frame
         self._schema = frame.collect_schema()
-
-    def columns(self) -> tuple[str, ...]:
-        return tuple(self._schema.names())
+        self._names = tuple(self._schema.names())
 
     def kind(self, name: str) -> pl.DataType | str | None:
         return self._schema[name]
@@ -433,11 +424,10 @@ class _Lazy(Source):
 
 
 class _Frame(Source):
-    def __init__(self, frame: pl.DataFrame) -> None:
-        self._frame = frame
+    length_is_stored = True
 
-    def columns(self) -> tuple[str, ...]:
-        return tuple(self._frame.columns)
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self._frame, self._names = frame, tuple(frame.columns)
 
     def kind(self, name: str) -> pl.DataType | str | None:
         return self._frame.schema[name]
@@ -450,11 +440,10 @@ class _Frame(Source):
     def count_rows(self) -> int:
         return self._frame.height
 
-    def rows_hint(self) -> int | None:
-        return self._frame.height
-
 
 class _Pandas(Source):
+    length_is_stored = True
+
     def __init__(
         self, frame: Any, cuts: dict[str, Cut] | None = None, zone: str | None = None
     ) -> None:
@@ -466,9 +455,6 @@ class _Pandas(Source):
     def cutting(self, column: str, cut: Callable[[str], list[str]]) -> Source:
         lists = self._frame.iloc[:, self._names.index(column)].dtype.kind == "O"
         return _Pandas(self._frame, {column: cut}, self._zone) if lists else self
-
-    def columns(self) -> tuple[str, ...]:
-        return self._names
 
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         places = [self._names.index(name) for name in columns]
@@ -490,14 +476,11 @@ class _Pandas(Source):
     def count_rows(self) -> int:
         return len(self._frame)
 
-    def rows_hint(self) -> int | None:
-        return len(self._frame)
-
 
 def _from_pandas(column: Any, zone: str | None = None) -> pl.Series:
     """A column whose cells mean the same whatever type pandas chose for it: that choice depends on
     all rows."""
-    with _quiet():
+    with warnings.catch_warnings(action="ignore"):  # libraries like to quote values in them
         if column.dtype.kind in "iufb" and not hasattr(column.dtype, "na_value"):
             return _from_numpy(column.to_numpy())
         if hasattr(column, "cat"):
@@ -536,13 +519,10 @@ def _from_numpy(values: NDArray[Any]) -> pl.Series:
 class _Database(Source, SqlRows):
     def __init__(self, source: SqlSource, zone: str | None = None) -> None:
         self._reader = SqlReader(source, zone)
-        self.types = self._reader.types
+        self._names, self.types = self._reader.names, self._reader.types
         self.counts, self.told = source.count_there is not False, self._reader.told
         if self._reader.dialect == "postgresql":
             self.engine, self.dialect = "sql", "postgres"
-
-    def columns(self) -> tuple[str, ...]:
-        return self._reader.names
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
@@ -564,14 +544,12 @@ class TransactionLines(Source):
     called 'items'."""
 
     texts_only = True
+    _names = (LINE_COLUMN,)
 
     def __init__(self, path: str | Path) -> None:
         self._path = existing_file(path)
-        if not self._opens():  # raised where no handler holds what was read
+        if not opens(partial(open_plain, self._path)):  # raised where nothing holds what was read
             raise InputError(f"The file '{self._path}' cannot be read. Is it complete?")
-
-    def columns(self) -> tuple[str, ...]:
-        return (LINE_COLUMN,)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         lines, size = [], 0
@@ -586,14 +564,6 @@ class TransactionLines(Source):
 
     def count_rows(self) -> int:
         return sum(1 for _ in text_lines(self._path))
-
-    def _opens(self) -> bool:
-        try:
-            with open_plain(self._path) as file:
-                file.read(1)
-        except (OSError, EOFError, zlib.error):
-            return False
-        return True
 
 
 def _lines_frame(lines: Sequence[str], columns: Sequence[str]) -> pl.DataFrame:

@@ -6,6 +6,7 @@ answer all at once.
     dp.Predicates(["age >= 40", "age < 30 and sex = 'F'"])
     dp.LinearQueries([[0, 0.5, 1], [1, 0, 0]])     values in [0, 1], one column per cell
     dp.RandomSubsets(100_000)                      so many random sets of cells, always the same
+    dp.MixedQueries([dp.Marginals(2), "intervals:age"])     several of these in one list
 
 A class knows nothing of any data. `table(domain)` gives the values of its queries on the cells as
 whole numbers from 0 to `unit`, which stand for 0 to 1, so that everything downstream is exact. It
@@ -87,7 +88,11 @@ def _codes(domain: Domain) -> Ints:
 @dataclass(frozen=True)
 class Marginals(QueryClass):
     """Conjunctions of exactly one level in each of at most `width` columns: all cells of all small
-    tables."""
+    tables.
+
+    >>> Marginals(2).text()
+    'marginals:2'
+    """
 
     width: int = 2
 
@@ -122,7 +127,11 @@ class Marginals(QueryClass):
 
 @dataclass(frozen=True)
 class Parities(QueryClass):
-    """Parities of up to `width` two-level columns (definition 15)."""
+    """Parities of up to `width` two-level columns (definition 15).
+
+    >>> Parities(2).text()
+    'parities:2'
+    """
 
     width: int = 2
 
@@ -153,7 +162,11 @@ class Parities(QueryClass):
 
 @dataclass(frozen=True)
 class Intervals(QueryClass):
-    """All intervals of codes of one ordered column, or of each when none is named."""
+    """All intervals of codes of one ordered column, or of each when none is named.
+
+    >>> Intervals("age").text()
+    'intervals:age'
+    """
 
     column: str | None = None
 
@@ -200,7 +213,11 @@ class Intervals(QueryClass):
 @dataclass(frozen=True)
 class HalfspaceQueries(QueryClass):
     """`count` halfspaces over the codes of ordered columns, scaled to [-1, 1], in directions spread
-    evenly."""
+    evenly.
+
+    >>> HalfspaceQueries(10).text()
+    'halfspaces:10'
+    """
 
     count: int = 50
 
@@ -231,7 +248,11 @@ def refused(text: str, error: QueryError) -> PlanError:
 @dataclass(frozen=True)
 class Predicates(QueryClass):
     """Counting queries in the language of `estimate`. A bin that a predicate cuts counts in
-    proportion."""
+    proportion.
+
+    >>> Predicates(["age < 30", "ill = true"]).text()
+    'predicates:age < 30;ill = true'
+    """
 
     predicates: tuple[str, ...]
     unit = LINEAR_UNIT
@@ -245,7 +266,11 @@ class Predicates(QueryClass):
             raise PlanError('Give a list of predicates, such as ["age >= 40"].')
         for text in predicates:
             # a list is kept as one text, so each predicate must be found in it again
-            if _pieces(text) != [text.strip()] or set("'\"") & set(_QUOTED.sub("", text)):
+            if (
+                _pieces(text) != [text.strip()]
+                or set("'\"") & set(_QUOTED.sub("", text))
+                or _NEXT.match(text)
+            ):
                 raise PlanError(
                     f"Predicate '{text[:80]}': write one condition, with every quote closed and "
                     "with ';' only inside quotes."
@@ -287,7 +312,11 @@ def _pieces(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class LinearQueries(QueryClass):
-    """An explicit table of values in [0, 1], rounded to thousandths."""
+    """An explicit table of values in [0, 1], rounded to thousandths.
+
+    >>> LinearQueries([[0, 0.5, 1]]).text()
+    'linear:0,0.5,1'
+    """
 
     values: tuple[tuple[float, ...], ...]
     unit = LINEAR_UNIT
@@ -321,7 +350,11 @@ class LinearQueries(QueryClass):
 @dataclass(frozen=True)
 class RandomSubsets(QueryClass):
     """`count` sets of cells, each cell in or out by a fair coin of a public stream: a class that no
-    structure helps with."""
+    structure helps with.
+
+    >>> RandomSubsets(10).text()
+    'random:10:1'
+    """
 
     count: int = 1000
     seed: int = 1
@@ -344,13 +377,71 @@ class RandomSubsets(QueryClass):
         return f"random:{self.count}:{self.seed}"
 
 
+@dataclass(frozen=True)
+class MixedQueries(QueryClass):
+    """Several classes in one list, one after the other. Values are in the finest of their units.
+
+    >>> MixedQueries(["marginals:2", "intervals:age"]).text()
+    'marginals:2;intervals:age'
+    """
+
+    members: tuple[QueryClass, ...]
+
+    def __init__(self, members: Sequence[QueryClass | str]) -> None:
+        if isinstance(members, str) or not members:
+            raise PlanError('Give a list of query classes, such as ["marginals:2", "intervals"].')
+        listed: list[QueryClass] = []
+        for one in map(query_class, members):
+            listed += one.members if isinstance(one, MixedQueries) else [one]
+        object.__setattr__(self, "members", tuple(listed))
+        object.__setattr__(self, "unit", math.lcm(*(one.unit for one in listed)))
+
+    def size(self, domain: Domain) -> int:
+        return sum(one.size(domain) for one in self.members)
+
+    def rows(self, domain: Domain) -> Iterator[Any]:
+        for one in self.members:
+            times = self.unit // one.unit
+            for row in one.rows(domain):
+                yield np.asarray(row).astype(np.int64) * times
+
+    def labels(self, domain: Domain) -> Iterator[str]:
+        return itertools.chain.from_iterable(one.labels(domain) for one in self.members)
+
+    def text(self) -> str:
+        said = (one.text() for one in self.members)
+        return ";".join(text if ":" in text else f"{text}:" for text in said)
+
+
+def members_of(queries: QueryClass) -> tuple[QueryClass, ...]:
+    """The classes that a list consists of."""
+    return queries.members if isinstance(queries, MixedQueries) else (queries,)
+
+
+NAMES = ("marginals", "parities", "intervals", "halfspaces", "predicates", "linear", "random")
+_NEXT = re.compile(rf"\s*(?:{'|'.join(NAMES)}):")
+
+
+def _classes(text: str) -> list[str]:
+    """The classes of a list: a semicolon outside quotes ends one where the name of another and a
+    colon follow."""
+    found: list[str] = []
+    for piece in _PIECE.findall(text):
+        if found and not _NEXT.match(piece):
+            found[-1] += ";" + piece
+        else:
+            found.append(piece)
+    return found
+
+
 def query_class(given: QueryClass | str) -> QueryClass:
     """A class from its text: "marginals:2", "parities:3", "intervals:age", "halfspaces:50",
-    "predicates:a > 1;b = 2"."""
+    "predicates:a > 1;b = 2"; or several: "marginals:2;intervals:age;predicates:a > 1"."""
     if isinstance(given, QueryClass):
         return given
+    if len(several := _classes(str(given))) > 1:
+        return MixedQueries([one.strip() for one in several])
     kind, _, rest = str(given).partition(":")
-    names = ("marginals", "parities", "intervals", "halfspaces", "predicates", "linear", "random")
     if kind == "predicates":
         return Predicates(_pieces(rest))
     if kind == "intervals":
@@ -375,13 +466,16 @@ def query_class(given: QueryClass | str) -> QueryClass:
                 "random: give a number of queries, and perhaps a seed, as in random:1000:7."
             )
         return RandomSubsets(int(count or 1000), int(seed or 1))
-    if kind in names:
+    if kind in NAMES:
         try:
             number = int(rest) if rest else {"marginals": 2, "parities": 2, "halfspaces": 50}[kind]
         except ValueError:
             why = f"{kind}: '{rest[:40]}' is not a whole number."
             if ";" in rest:
-                why += " A list is of one class; predicates:... takes conditions of any kind."
+                why += (
+                    " The next class of a list begins with its name and a colon, as in "
+                    "marginals:2;predicates:age > 40."
+                )
             raise PlanError(why) from None
         if number < 1:
             raise PlanError(f"{kind}: {number} must be at least 1.")
@@ -389,6 +483,6 @@ def query_class(given: QueryClass | str) -> QueryClass:
             return HalfspaceQueries(number)
         return Marginals(number) if kind == "marginals" else Parities(number)
     raise PlanError(
-        f"There is no query class '{kind[:40]}'.{did_you_mean(kind, names)} Classes: "
-        f"{', '.join(names)}."
+        f"There is no query class '{kind[:40]}'.{did_you_mean(kind, NAMES)} Classes: "
+        f"{', '.join(NAMES)}."
     )

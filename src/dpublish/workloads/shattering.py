@@ -8,15 +8,17 @@ they were neighbours.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpublish.errors import PlanError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+T = TypeVar("T")
 MAX_SUBSETS = 2_000_000
 PLAN_SUBSETS = 1_000
 """Sets of points that a plan tries; after that it makes do with a shattered set that it comes
@@ -41,28 +43,42 @@ def vc_dimension(predicates: ArrayLike, *, limit: int = MAX_SUBSETS) -> int:
     table = np.unique(table, axis=1)  # equal points cannot be told apart, so one of them is enough
     # columns that do not vary shatter nothing
     table = table[:, (table.any(axis=0)) & (~table.all(axis=0))]
-    good: list[tuple[int, ...]] = [()] if table.shape[1] else []
-    found = 0
+
+    def longer(subset: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+        columns = range(subset[-1] + 1 if subset else 0, table.shape[1])
+        return ((*subset, column) for column in columns)
+
+    def shattered(chosen: tuple[int, ...]) -> bool:
+        codes = table[:, chosen] @ (1 << np.arange(len(chosen)))
+        return bool(np.bincount(codes, minlength=1 << len(chosen)).all())
+
+    return _most_shattered(log2_bound(len(table)), longer, shattered, limit)
+
+
+def _most_shattered(
+    most: int,
+    longer: Callable[[tuple[T, ...]], Iterator[tuple[T, ...]]],
+    shattered: Callable[[tuple[T, ...]], bool],
+    limit: int,
+) -> int:
+    """How many points the largest shattered set has, at most `most`: every subset of a shattered
+    set is shattered, so making shattered sets `longer` by one point, in order, misses none."""
+    good: list[tuple[T, ...]] = [()]
     tried = 0
-    while good and 2 ** (found + 1) <= table.shape[0]:
-        grown: list[tuple[int, ...]] = []
-        for subset in good:
-            for column in range(subset[-1] + 1 if subset else 0, table.shape[1]):
-                tried += 1
-                if tried > limit:
-                    raise PlanError(
-                        f"More than {limit:,} sets of points. Use log2_bound, or a smaller class."
-                    )
-                chosen = (*subset, column)
-                codes = table[:, chosen] @ (1 << np.arange(len(chosen)))
-                if np.bincount(codes, minlength=1 << len(chosen)).all():
-                    grown.append(chosen)
+    for found in range(most):
+        grown = []
+        for chosen in itertools.chain.from_iterable(map(longer, good)):
+            tried += 1
+            if tried > limit:
+                raise PlanError(
+                    f"More than {limit:,} sets of points. Use log2_bound, or a smaller class."
+                )
+            if shattered(chosen):
+                grown.append(chosen)
         if not grown:
-            break
-        # every subset of a shattered set is shattered, so growing shattered sets in order misses
-        # none
-        good, found = grown, found + 1
-    return found
+            return found
+        good = grown
+    return most
 
 
 def shattered_points(predicates: ArrayLike) -> int:
@@ -102,26 +118,17 @@ def fat_shattering_dimension(queries: ArrayLike, gamma: float, *, limit: int = M
     slack = 1e-12
     # if some level works, the one just gamma below a value that occurs works too
     levels = [[value - gamma for value in np.unique(column)] for column in table.T]
-    good: list[tuple[tuple[int, float], ...]] = [()]
-    found = tried = 0
-    while good and 2 ** (found + 1) <= table.shape[0]:
-        grown: list[tuple[tuple[int, float], ...]] = []
-        for subset in good:
-            for column in range(subset[-1][0] + 1 if subset else 0, table.shape[1]):
-                for level in levels[column]:
-                    tried += 1
-                    if tried > limit:
-                        raise PlanError(
-                            f"More than {limit:,} sets of points. Use log2_bound, or a smaller "
-                            f"class."
-                        )
-                    chosen = (*subset, (column, float(level)))
-                    if _shatters(table, chosen, gamma, slack):
-                        grown.append(chosen)
-        if not grown:
-            break
-        good, found = grown, found + 1
-    return found
+
+    def longer(subset: tuple[tuple[int, float], ...]) -> Iterator[tuple[tuple[int, float], ...]]:
+        columns = range(subset[-1][0] + 1 if subset else 0, table.shape[1])
+        return ((*subset, (at, float(level))) for at in columns for level in levels[at])
+
+    return _most_shattered(
+        log2_bound(len(table)),
+        longer,
+        lambda chosen: _shatters(table, chosen, gamma, slack),
+        limit,
+    )
 
 
 def _shatters(table: Any, chosen: Sequence[tuple[int, float]], gamma: float, slack: float) -> bool:

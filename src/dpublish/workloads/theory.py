@@ -18,15 +18,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpublish.errors import PlanError
-from dpublish.workloads.shattering import MAX_SUBSETS as MAX_SUBSETS
-from dpublish.workloads.shattering import class_dimension as class_dimension
-from dpublish.workloads.shattering import dimension_lower_bound as dimension_lower_bound
-from dpublish.workloads.shattering import fat_shattering_dimension as fat_shattering_dimension
-from dpublish.workloads.shattering import limit_sentence as limit_sentence
-from dpublish.workloads.shattering import log2_bound as log2_bound
-from dpublish.workloads.shattering import shattered_points as shattered_points
-from dpublish.workloads.shattering import two_digits
-from dpublish.workloads.shattering import vc_dimension as vc_dimension
+from dpublish.workloads.shattering import (
+    MAX_SUBSETS as MAX_SUBSETS,
+    class_dimension as class_dimension,
+    dimension_lower_bound as dimension_lower_bound,
+    fat_shattering_dimension as fat_shattering_dimension,
+    limit_sentence as limit_sentence,
+    log2_bound as log2_bound,
+    shattered_points as shattered_points,
+    two_digits,
+    vc_dimension as vc_dimension,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -6,12 +6,14 @@ from .choices import CHOICES
 from .counting import COUNTING
 from .decisions import DECISIONS
 from .floats import FLOATS
+from .lists import LISTS
 from .programs import PROGRAMS
 from .registry import Planted
 from .sums import SUMS
 
 PLANTED: tuple[Planted, ...] = (
     *COUNTING,
+    *LISTS,
     *SUMS,
     *CHOICES,
     *DECISIONS,

@@ -26,7 +26,7 @@ from dpublish.methods.solvers.inputs import edges_of, lists_of
 from dpublish.methods.solvers.k_median.demand import reach_of
 from dpublish.methods.solvers.k_median.mechanism import KMedian, better_sites, demand_sites
 from dpublish.methods.solvers.k_median.metric import Metric
-from dpublish.methods.solvers.min_cut.candidates import crossing, vertex_or_cut
+from dpublish.methods.solvers.min_cut.contraction import crossing, vertex_or_cut
 from dpublish.methods.solvers.min_cut.kernels import smallest_cut
 from dpublish.methods.solvers.min_cut.mechanism import noisy_size as noisy_cut_size
 from dpublish.methods.solvers.planning import estimated_costs
@@ -39,8 +39,8 @@ from dpublish.methods.solvers.vertex_cover.mechanism import (
     VertexCover,
     degree_order,
     double_cover_flow,
+    noisy_size as noisy_cover_size,
 )
-from dpublish.methods.solvers.vertex_cover.mechanism import noisy_size as noisy_cover_size
 from dpublish.models.public_prior import PublicPair, PublicPrior
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost

@@ -10,20 +10,19 @@ from flint import arb, ctx
 
 from dpublish.declare.domain import Axis
 from dpublish.methods.erm import design, solver
-from dpublish.methods.erm.certified_newton import settle
 from dpublish.methods.erm.design import Design
 from dpublish.methods.erm.losses import HuberLoss, LogisticLoss, Loss
 from dpublish.methods.erm.solver import (
     Problem,
     certified,
     certified_length,
+    certified_newton,
     length_of,
     minimise,
     nearest_doubles,
     sum_unit,
 )
-from dpublish.models.linear_features import LinearFeatures
-from dpublish.models.weight_features import WeightFeatures
+from dpublish.models.linear_features import LinearFeatures, WeightFeatures
 
 LOGISTIC, HUBER = LogisticLoss(), HuberLoss(Fraction(1, 2))
 TINY_ROWS = 40
@@ -254,7 +253,7 @@ class TestSettling:
             raise np.linalg.LinAlgError("singular")
 
         monkeypatch.setattr(np.linalg, "solve", singular)
-        found = settle(problem, Fraction(1, 10**9), np.zeros(problem.design.dimension))
+        found = certified_newton(problem, Fraction(1, 10**9), np.zeros(problem.design.dimension))
         with ctx.workprec(200):
             assert exact_gradient_square(problem, doubles(found)) <= arb(2e-9) ** 2
         steepest, shortest = 0.25 + 0.5, 1e-9
@@ -271,13 +270,13 @@ class TestSettling:
         tolerance = 2.0**-31
         assert not certified(crowded, solver.descend(crowded, tolerance), tolerance)
         found = minimise(crowded, tolerance)
-        again = settle(crowded, Fraction(tolerance), np.zeros(crowded.design.dimension))
+        again = certified_newton(crowded, Fraction(tolerance), np.zeros(crowded.design.dimension))
         gap = sum((one - other) ** 2 for one, other in zip(found, again, strict=True))
         assert gap <= Fraction(2 * tolerance / 1e-2) ** 2
 
     def test_no_rows_at_all(self) -> None:
         problem = problem_of(3, rows=0, loss=LOGISTIC, ridge=0.5, tilt=1.0)
-        found = settle(problem, Fraction(1, 10**30), np.zeros(problem.design.dimension))
+        found = certified_newton(problem, Fraction(1, 10**30), np.zeros(problem.design.dimension))
         assert doubles(found) == pytest.approx(-problem.tilt / 0.5)
 
     def test_lengths_beyond_doubles_are_infinite(self) -> None:

@@ -23,8 +23,8 @@ from dpublish.methods.frequent_itemsets.mechanism import (
     noisy_supports,
 )
 from dpublish.methods.frequent_itemsets.plan import FrequentSettings
-from dpublish.models import weighted_counts
-from dpublish.models.weighted_counts import norm_bound, ordered_fit, weights
+from dpublish.models import noisy_counts
+from dpublish.models.noisy_counts import norm_bound, ordered_fit, weights
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost, largest_rho
 from dpublish.privacy.gaussian import EXTRA_VARIANCE, Steps, is_private
@@ -220,6 +220,31 @@ def test_the_plan_says_what_to_expect() -> None:
     assert "expect little but noise" in few.warnings[0]
 
 
+def test_the_plan_says_what_pairs_cost_where_that_is_a_tenth_or_more() -> None:
+    many, few = (
+        FrequentItemsets().plan(schema(items, size=900_000), Cost.pure(1)) for items in (500, 8)
+    )
+    assert "pairs = 0 brings that error" in many.text()
+    assert "pairs = 0" not in few.text()
+    for plan, more in ((many, True), (few, False)):
+        told = plan.forecast
+        assert (told["item_error"] > 1.1 * told["item_error_without_pairs"]) == more
+
+
+def test_bins_that_noise_explains_count_where_cells_are_few() -> None:
+    """200 of 1,300 transactions hold six of eight items, less than three deviations: with one item
+    of each a count would lose a hundred. Up to four cells nothing is cut."""
+    counts = (600, 500, 0, 0, 0, 200, 0, 0)
+    histogram = noisy_counts.Touched("laplace", tuple(range(1, 9)), counts, Fraction(300))
+    assert noisy_counts.best_cap(histogram, 3.0, focus=8, tolerance=4.0) == 6
+    wide = noisy_counts.geometric_edges(100)
+    rest = (*counts, *(0 for _ in wide[8:]))
+    histogram = noisy_counts.Touched("laplace", wide, rest, Fraction(300))
+    assert noisy_counts.best_cap(histogram, 3.0, focus=8, tolerance=4.0) == 1
+    histogram = noisy_counts.Touched("laplace", (1, 2, 3, 4), (900, 0, 0, -5), Fraction(10))
+    assert noisy_counts.best_cap(histogram, 3.0, focus=4, tolerance=4.0) == 4
+
+
 def test_few_transactions_are_counted_at_once_and_the_plan_warns_of_their_pairs() -> None:
     """On generated baskets a first look at few transactions lost more than it brought
     (benchmarks/defaults/baskets.py, FEW_ROWS)."""
@@ -258,12 +283,12 @@ def test_consistent_values_are_the_nearest_in_order() -> None:
 
 
 def test_a_histogram_says_how_much_was_taken() -> None:
-    touched = weighted_counts.Touched("laplace", (1, 2, 4, 8), (500, 300, 200, 100), Fraction(1))
+    touched = noisy_counts.Touched("laplace", (1, 2, 4, 8), (500, 300, 200, 100), Fraction(1))
     assert touched.lost(8) == 0
     assert touched.factor(8) == 1
     assert touched.lost(2) > touched.lost(4) > 0
     assert 1 < touched.factor(4) < touched.factor(2) <= 1.5
-    assert weighted_counts.allowance(touched, 4, 0.01) >= 50
+    assert noisy_counts.allowance(touched, 4, 0.01) >= 50
 
 
 def test_an_epsilon_with_a_delta_is_accounted_for_as_one_gaussian() -> None:

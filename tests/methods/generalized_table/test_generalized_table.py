@@ -282,6 +282,18 @@ def test_wide_tables_are_refused_and_the_better_method_is_named() -> None:
     assert "histogram of these columns (125 cells)" in warning
 
 
+def test_columns_that_collapse_to_one_cell_are_refused() -> None:
+    """Numbers without bins, too many for the rows: one region was paid for, and a histogram named
+    instead, which refuses too."""
+    numbers = [f'[columns.n{i}]\nkind = "integer"\nlower = 0\nupper = 99\n' for i in range(21)]
+    text = '[dataset]\nname = "wide"\nsize = 5000\n' + "".join(numbers)
+    cost = dp.Cost.pure(1)
+    with pytest.raises(dp.PlanError, match="one region, which says nothing"):
+        dp.GeneralizedTable().plan(dp.Schema.from_toml(text), cost)
+    one = text.replace("upper = 99", "upper = 99\nbins = 1")
+    assert dp.GeneralizedTable().plan(dp.Schema.from_toml(one), cost).settings.domain.size == 1
+
+
 def test_nothing_is_named_where_nothing_serves() -> None:
     with pytest.raises(dp.PlanError, match="no release of all of them would say much"):
         dp.GeneralizedTable().plan(wide(21, 300), dp.Cost.pure(1))

@@ -308,7 +308,7 @@ def test_the_best_way_for_a_few_columns_is_a_tree_that_answers_linear_conditions
 @pytest.mark.parametrize("tilt", [0.0, 3.0])
 def test_boxes_above_a_plane_are_those_whose_points_are(strict: bool, tilt: float) -> None:
     from dpublish.models.bin_shapes import share_below
-    from dpublish.query.planes import above_plane
+    from dpublish.query.linear_condition import above_plane
 
     rng = np.random.default_rng(1)
     low = rng.integers(0, 25, (60, 2)).astype(float)
@@ -345,8 +345,11 @@ MANY = "".join(f'[columns.c{i}]\nkind = "integer"\nlower = 0\nupper = 31\n' for 
     ("columns", "settings", "kind"),
     [
         (3, {}, "interval-tree"),
+        (6, {}, "joined-histograms"),
         (8, {}, "joined-histograms"),
         (3, {"by": "joined"}, "joined-histograms"),
+        (6, {"by": "tree"}, "interval-tree"),
+        (3, {"by": "sectors"}, "halfspaces"),
         (8, {"cells": 50}, "halfspaces"),
     ],
 )
@@ -358,9 +361,11 @@ def test_the_plan_takes_the_best_way_and_names_the_others(
     plan = method.plan(schema, ONE)
     errors = plan.forecast["halfspace_errors"]
     assert plan.kind == kind
-    assert set(errors) == {"joined", "sectors"} | ({"tree"} if columns == 3 else set())
+    assert set(errors) == {"joined", "sectors"} | ({"tree"} if columns <= 6 else set())
     assert errors["joined"] < errors["sectors"]
     assert "Expected error in rows" in plan.text()
-    assert ("is expected to be nearer" in " ".join(plan.warnings)) == bool(settings)
+    # between a tree and joined histograms the dependence of columns decides
+    assert ("is expected to be nearer" in " ".join(plan.warnings)) == (kind == "halfspaces")
+    assert ("none is skewed" in plan.text()) == (kind == "interval-tree")
     more = method.plan(schema, Cost.pure(10)).forecast["halfspace_errors"]
     assert all(more[way] < error for way, error in errors.items() if way != "sectors")

@@ -281,3 +281,25 @@ def test_columns_that_get_one_bin_are_warned_of() -> None:
     many = "".join(f'[columns.x{i}]\nkind = "real"\nlower = 0\nupper = 1\n' for i in range(30))
     (warning,) = Histogram(threshold=50).plan(schema_of("size = 500", many), ONE).warnings
     assert "one bin for x0, x1, x2, x3, x4, ..." in warning
+
+
+def test_plans_say_where_counts_drown_in_noise() -> None:
+    many = "".join(
+        f'[columns.x{i}]\nkind = "categorical"\nlevels = ["1", "2", "3", "4"]\n' for i in range(3)
+    )
+    names = ["x0", "x1", "x2"]
+    for size, epsilon, told in ((300, "1/10", True), (300, "2", False), (20_000, "1/10", False)):
+        plan = Histogram(columns=names).plan(schema_of(f"size = {size}", many), Cost.pure(epsilon))
+        assert any("drown in noise" in one for one in plan.warnings) is told
+    drowned = Histogram(columns=names).plan(schema_of("size = 300", many), Cost.pure("1/10"))
+    assert drowned.warnings == (
+        "The counts drown in noise: about 15 empty cells would appear, and at most 3 can hold the "
+        "76 rows that it takes to be seen. Choose fewer columns or bins, or a larger epsilon; "
+        "joined-histograms publish many columns.",
+    )
+    assert (
+        Histogram(columns=["a"])
+        .plan(schema_of("size = 3"), ONE)
+        .warnings[-1]
+        .endswith("Choose fewer bins or levels, or a larger epsilon.")
+    )

@@ -34,8 +34,8 @@ from dpublish.methods.importance_weights.moments import (
     table_counts,
 )
 from dpublish.methods.importance_weights.planning import choice, default_rounds, split
+from dpublish.models.linear_features import WeightFeatures
 from dpublish.models.public_rows import PublicSet
-from dpublish.models.weight_features import WeightFeatures
 from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.cost import Cost
 

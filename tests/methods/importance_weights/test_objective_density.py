@@ -28,7 +28,7 @@ from dpublish.methods.importance_weights.balanced import (
     for_output,
     heaviest_weight,
 )
-from dpublish.models.weight_features import WeightFeatures
+from dpublish.models.linear_features import WeightFeatures
 from dpublish.noise.source import SeededNoise
 
 NUMBER = WeightFeatures((Axis("x", "real", edges=(0.0, 0.25, 0.5, 0.75, 1.0)),), numbers="scaled")

@@ -15,8 +15,14 @@ from dpublish.declare.grid import Boxes, Grid, TreeShape
 from dpublish.declare.schema import Schema
 from dpublish.methods.base import SparseCounts
 from dpublish.methods.interval_tree.mechanism import IntervalTree
-from dpublish.methods.interval_tree.pilot import MOST_CUTS, QUESTIONS, UNIT, BoxBias
-from dpublish.methods.interval_tree.trees import equal_cells, in_order
+from dpublish.methods.interval_tree.pilot import (
+    MAX_CUTS,
+    QUESTIONS,
+    UNIT,
+    BoxBias,
+    equal_cells,
+    in_order,
+)
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
@@ -83,7 +89,7 @@ def test_totals_are_those_of_the_definition(sizes: tuple[int, ...]) -> None:
             found += int(whole) * int(table[inside].sum()) - UNIT * int(table[asked].sum())
         total += abs(found)
     assert bias.total(points_of(shape, table)) == total
-    assert 0 < bias.cuts <= MOST_CUTS
+    assert 0 < bias.cuts <= MAX_CUTS
 
 
 @pytest.mark.parametrize("replaced", [True, False])

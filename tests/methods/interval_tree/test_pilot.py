@@ -3,8 +3,10 @@ it decides."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -13,16 +15,18 @@ import pytest
 from dpublish import audit
 from dpublish.audit import neighbours
 from dpublish.declare.schema import Schema
+from dpublish.errors import PlanError
 from dpublish.methods.base import SparseCounts
-from dpublish.methods.interval_tree.mechanism import IntervalTree
+from dpublish.methods.interval_tree.mechanism import LARGEST_SUM, IntervalTree
 from dpublish.methods.interval_tree.pilot import (
     FIRST_LEVEL,
     REACH,
+    Calibration,
     Pilot,
     cells_serve_better,
     tree_sums,
+    widest_sum,
 )
-from dpublish.methods.interval_tree.trees import Calibration
 from dpublish.noise.base import Noise
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
@@ -203,3 +207,43 @@ def test_equal_cells_get_what_was_not_spent_on_cutting() -> None:
     )
     assert content.facts["tree"] == "dyadic"
     assert Fraction(content.facts["scale"]) == 2 * content.facts["height"] / Fraction(47, 48)
+
+
+def wrapped_at(levels: int, beyond: int) -> Pilot:
+    """A look whose largest term passes 2^63 by at least this much, and hardly more."""
+    low, high = 1, 1 << 62
+    while high - low > 1:
+        middle = (low + high) // 2
+        level = Calibration.of(Fraction(3, middle), fanout=2, rows=1, replace=False)
+        term = (levels - 1) * level.decay + REACH * middle
+        low, high = (middle, high) if term < (1 << 63) + beyond else (low, middle)
+    calibration = Calibration.of(Fraction(3, high), fanout=2, rows=1, replace=False)
+    return Pilot(levels, 1 << levels, calibration, Fraction(2), Fraction(2))
+
+
+def test_noise_that_leaves_64_bits_is_refused_before_anything_is_paid() -> None:
+    """Without a limit a term of the look wrapped around: one row more moved the sum by hundreds,
+    with noise for a few dozen."""
+    pilot = wrapped_at(10, 100)
+    assert widest_sum(pilot.calibration, 10) > LARGEST_SUM
+    sums = [tree_sums(points([0] * rows), pilot)[1] for rows in range(100, 130)]
+    assert max(abs(b - a) for a, b in pairwise(sums)) > pilot.uneven_sensitivity
+    schema = schema_of("add-remove-one", 1024, None)
+    with pytest.raises(PlanError, match="too little for cutting"):
+        IntervalTree(structure_share="1e-12").plan(schema, Cost.pure("1e-6"))
+
+
+def test_the_least_share_that_is_planned_has_exact_sums() -> None:
+    schema, levels, cost = schema_of("add-remove-one", 128, None), 7, Cost.pure("1e-6")
+    shares = [Fraction(1, 1 << power) for power in range(60)]
+    planned = []
+    for share in shares:
+        with suppress(PlanError):
+            planned.append(IntervalTree(structure_share=share).plan(schema, cost).settings)
+    assert 0 < len(planned) < len(shares)
+    structure = cast(Any, planned[-1]).structure_epsilon
+    calibration = Calibration.of(structure, fanout=2, rows=1, replace=False)
+    assert widest_sum(calibration, levels) > LARGEST_SUM // 4
+    pilot = Pilot(levels, 1 << levels, calibration, Fraction(2), Fraction(2))
+    for rows in ([0], [0] * 50, [*range(128), 5, 5]):
+        assert tree_sums(points(rows), pilot) == slow_sums(rows, pilot)

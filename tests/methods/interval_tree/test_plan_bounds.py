@@ -22,7 +22,7 @@ from dpublish.declare.grid import Boxes, TreeShape
 from dpublish.declare.schema import PrivacyUnit, Schema
 from dpublish.methods.base import SparseCounts
 from dpublish.methods.interval_tree.mechanism import IntervalTree, best_hierarchy
-from dpublish.methods.interval_tree.trees import BoxCounts, binary_search
+from dpublish.methods.interval_tree.pilot import BoxCounts, binary_search
 from dpublish.methods.multiplicative_weights.mechanism import MultiplicativeWeights
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost

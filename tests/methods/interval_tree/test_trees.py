@@ -14,7 +14,7 @@ from dpublish import audit
 from dpublish.audit import neighbours
 from dpublish.declare.grid import Boxes, Grid, TreeShape
 from dpublish.methods.base import SparseCounts
-from dpublish.methods.interval_tree.trees import (
+from dpublish.methods.interval_tree.pilot import (
     BoxCounts,
     Calibration,
     binary_search,

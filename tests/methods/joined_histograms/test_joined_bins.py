@@ -121,6 +121,39 @@ def test_a_plan_states_what_bins_cost_and_declared_ones_cost_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rows", "columns", "cost", "asked", "wanted"),
+    [
+        (10_000, 10, Cost.pure(1), 32, 24),  # noise of 56.6 for each bin
+        (10_000, 10, Cost.approximate(1, "1e-9"), 32, 32),
+        (10_000, 2, Cost.pure(1), 32, 32),
+        (1_000, 10, Cost.pure(1), 32, 8),
+        (1_000, 10, Cost.pure(1), 5, 5),
+    ],
+)
+def test_no_more_bins_are_looked_for_than_stand_out_of_the_noise(
+    rows: int, columns: int, cost: Cost, asked: int, wanted: int
+) -> None:
+    declared = schema({f"x{i}": WIDE for i in range(columns)}, f"size = {rows}")
+    plan = dp.JoinedHistograms(bins=asked).plan(declared, cost)
+    assert plan.settings.bins == wanted
+    assert f"about {wanted} each" in plan.text()
+
+
+def test_the_noise_of_a_bin_adds_up_over_labels() -> None:
+    """Twice as much with four of them, so that half as many bins stand out of it."""
+    label = "kind = 'categorical'\nlevels = ['a', 'b', 'c', 'd']\noutside = 'drop'\n"
+    columns = {**{f"x{i}": WIDE for i in range(10)}, "y": label}
+    apart, together = (
+        dp.JoinedHistograms(target=target, columns=names)
+        .plan(schema(columns, "size = 8000"), Cost.pure(1))
+        .settings
+        for target, names in (("none", list(columns)[:10]), ("y", list(columns)))
+    )
+    assert apart.column_share == together.column_share
+    assert (apart.bins, together.bins) == (19, 9)
+
+
+@pytest.mark.parametrize(
     ("kind", "lower", "upper", "alone"),
     [
         ("real", 0.0, 1e6, (0.0, 0.5, 40.0, 100_000.0, 1e6)),

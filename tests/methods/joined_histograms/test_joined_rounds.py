@@ -21,8 +21,7 @@ import dpublish as dp
 from dpublish import audit
 from dpublish.audit.subject import Subject, subject
 from dpublish.declare.schema import Schema
-from dpublish.methods.joined_histograms import mechanism as module
-from dpublish.methods.joined_histograms import plan as planning
+from dpublish.methods.joined_histograms import mechanism as module, plan as planning
 from dpublish.methods.joined_histograms.rounds import choose_tables
 from dpublish.methods.joined_histograms.workload import table_weights
 from dpublish.noise.base import IntArray, Noise

@@ -263,3 +263,35 @@ def test_no_frame_of_a_failed_opening_holds_private_numbers(
         .number
         == 1
     )
+
+
+def test_a_set_up_that_fails_after_its_draw_is_not_drawn_again(
+    curator: dp.Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The header holds noisy counts: a disk that is full for long ones alone would let their draw
+    be repeated, unpaid, until short ones came."""
+    drawn: list[Any] = []
+    begin = dp.OnlineMultiplicativeWeights.begin
+
+    def counted(*given: Any) -> Any:
+        drawn.append(begin(*given))
+        return drawn[-1]
+
+    write = online_files._write
+
+    def full(path: Path, content: bytes) -> None:
+        if path.name == "session.json":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, content)
+
+    monkeypatch.setattr(dp.OnlineMultiplicativeWeights, "begin", counted)
+    asked = dp.OnlineMultiplicativeWeights(max_hard=3)
+    with monkeypatch.context() as patched:
+        patched.setattr(online_files, "_write", full)
+        with pytest.raises(dp.PublishError, match="closes the key"):
+            curator.answer_online(asked, epsilon=1, key="desk")
+    for _ in range(2):
+        with pytest.raises(dp.BudgetError, match="use a new key"):
+            curator.answer_online(asked, epsilon=1, key="desk")
+    assert len(drawn) == 1
+    assert curator.answer_online(asked, epsilon=1, key="another").ask(EASY).number == 1

@@ -62,6 +62,13 @@ def spent(curator: dp.Curator) -> Fraction:
     return curator.ledger.status().spent.epsilon
 
 
+@pytest.mark.parametrize("other", [dp.Histogram(), "median-mechanism", None])
+def test_a_session_is_refused_to_a_method_of_releases(curator: dp.Curator, other: Any) -> None:
+    with pytest.raises(dp.PlanError, match=r"opened with an online method.*Nothing was spent"):
+        curator.answer_online(other, epsilon=1, key="desk")
+    assert spent(curator) == 0
+
+
 @pytest.mark.parametrize("mechanism", METHODS, ids=lambda m: m.method)
 def test_a_session_from_open_to_close(curator: dp.Curator, mechanism: Any, tmp_path: Path) -> None:
     desk = curator.answer_online(mechanism, epsilon=1, key="desk")

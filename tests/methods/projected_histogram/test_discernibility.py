@@ -26,6 +26,7 @@ from dpublish.methods.projected_histogram.discernibility import (
     undiscerned,
 )
 from dpublish.methods.projected_histogram.scores import (
+    Contrast,
     PairCount,
     PairsPerRow,
     Purity,
@@ -109,7 +110,9 @@ def test_exact_privacy_of_choices_among_three_on_all_pairs(rule: ChoiceRule, k: 
     assert report.pairs == 16320
 
 
-@pytest.mark.parametrize("score", [PairsPerRow(2), Purity(1)], ids=["pairs per row", "purity"])
+@pytest.mark.parametrize(
+    "score", [PairsPerRow(2), Purity(1), Contrast(3)], ids=["pairs per row", "purity", "contrast"]
+)
 def test_exact_privacy_under_add_remove(score: SelectionScore) -> None:
     report = audit.exact(Choice(score, 1, columns=2), ADD, epsilon=1)
     assert report.passed, report.summary()
@@ -117,7 +120,9 @@ def test_exact_privacy_under_add_remove(score: SelectionScore) -> None:
 
 
 @pytest.mark.parametrize(
-    "score", [PairsPerRow(2, 2), Purity(1, 2)], ids=["pairs per row", "purity"]
+    "score",
+    [PairsPerRow(2, 2), Purity(1, 2), Contrast(3, 2)],
+    ids=["pairs per row", "purity", "contrast"],
 )
 def test_exact_privacy_of_the_other_scores_under_replace_one(score: SelectionScore) -> None:
     report = audit.exact(

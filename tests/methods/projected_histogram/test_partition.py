@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter, defaultdict
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dpublish.errors import PrivateSideError
-from dpublish.methods.projected_histogram import coded_table
-from dpublish.methods.projected_histogram import kernels as kernels
-from dpublish.methods.projected_histogram import partition as module
+from dpublish.methods.projected_histogram import (
+    coded_table,
+    kernels as kernels,
+    partition as module,
+)
 from dpublish.methods.projected_histogram.coded_table import CodedTable
 from dpublish.methods.projected_histogram.partition import (
+    ContrastPartition,
     PairPartition,
     PurityPartition,
     equal_rows,
@@ -52,6 +57,25 @@ def slow_purity(table: CodedTable, columns: list[int], grid: int, charge: int) -
     )
 
 
+def slow_contrast(table: CodedTable, chosen: list[int], column: int, grid: int) -> int:
+    """From the definition, row by row: half of how far counts are from those of equal shares."""
+    classes: dict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)
+    for row in range(table.rows):
+        key = tuple(int(table.columns[c][row]) for c in chosen)
+        classes[key].append((int(table.columns[column][row]), int(table.labels_of[row])))
+    value = 0
+    for rows in classes.values():
+        cells, levels = Counter(rows), Counter(level for level, _ in rows)
+        labels = Counter(label for _, label in rows)
+        apart = sum(
+            abs(cells[level, label] - Fraction(levels[level] * labels[label], len(rows)))
+            for level in levels
+            for label in labels
+        )
+        value += math.floor(grid * apart / 4)
+    return value
+
+
 @pytest.mark.parametrize(
     ("entries", "class_entries"),
     [(1 << 17, 1 << 22), (40, 1 << 22), (1, 1 << 22), (1, 1)],
@@ -83,6 +107,7 @@ def test_scores_are_those_of_counting(
     monkeypatch.setattr(module, "_WORTH_THREADS", threads)
     table = random_table(seed, rows, levels, labels)
     pairs, purity = PairPartition(table), PurityPartition(table, grid=64, charge=2)
+    contrast = ContrastPartition(table, grid=64)
     chosen: list[int] = []
     left = list(range(len(levels)))
     while True:
@@ -95,11 +120,29 @@ def test_scores_are_those_of_counting(
         assert purity.value() == slow_purity(table, chosen, 64, 2)
         assert pairs.after(left) == [slow_pairs(table, [*chosen, a]) for a in left]
         assert purity.after(left) == [slow_purity(table, [*chosen, a], 64, 2) for a in left]
+        assert contrast.after(left) == [slow_contrast(table, chosen, a, 64) for a in left]
         if not left:
             break
         chosen.append(left.pop((seed * 7) % len(left)))
         pairs.refine(chosen[-1])
         purity.refine(chosen[-1])
+        contrast.refine(chosen[-1])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_looking_ahead_changes_no_contrast(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    look_far_ahead(monkeypatch)
+    table = random_table(seed, 500, [4, 2, 5, 3, 4, 2], 3)
+    partition, rng = ContrastPartition(table, grid=64), np.random.default_rng(seed)
+    chosen: list[int] = []
+    left = list(range(6))
+    while left:
+        values = partition.after(left, more=int(rng.integers(1, len(left) + 1)))
+        assert values == [slow_contrast(table, chosen, a, 64) for a in left]
+        foreseen = partition._ahead.path[partition._passed :] if partition._ahead else left
+        chosen.append(foreseen[0] if foreseen else left[0])
+        left.remove(chosen[-1])
+        partition.refine(chosen[-1])
 
 
 def look_far_ahead(monkeypatch: pytest.MonkeyPatch, entries: int = 1 << 19) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from dpublish.audit import neighbours
 from dpublish.methods.projected_histogram.coded_table import CodedTable
 from dpublish.methods.projected_histogram.discernibility import non_private_kd
 from dpublish.methods.projected_histogram.scores import (
+    Contrast,
     PairCount,
     PairsPerRow,
     Purity,
@@ -134,6 +136,64 @@ def test_purity_under_both_relations(charge: int) -> None:
     assert (1 if charge == 1 else Fraction(1, 2)) <= replaced <= score.sensitivity == 2
 
 
+@pytest.mark.parametrize("levels", [(2, 2, 2), (2, 1, 3), (1, 3, 2)])
+def test_contrast_under_both_relations(levels: tuple[int, ...]) -> None:
+    """The proof's bound is (1 - p)(N - b) / (N + 1): with five rows at most 4/5, on the grid."""
+    added = largest_change(Contrast(5), neighbours.add_remove(universe(levels), max_rows=5), levels)
+    assert Fraction(1, 2) <= added <= Fraction(4, 5) < Contrast(5).sensitivity
+    score = Contrast(4, 2)
+    replaced = largest_change(score, neighbours.replace_one(universe(levels), rows=4), levels)
+    assert Fraction(1, 2) < replaced <= score.sensitivity == 2
+
+
+def test_contrast_with_two_rows_a_unit() -> None:
+    """Units of up to two rows: what they move is above the bound of one row, and within that of
+    two (add-remove-one) or four (replace-one)."""
+    levels = (2, 1, 3)
+    pairs = without_units(
+        neighbours.add_remove_unit(universe(levels), units=3, max_rows_per_unit=2)
+    )
+    assert 1 < largest_change(Contrast(6, 2), pairs, levels) <= Contrast(6, 2).sensitivity == 2
+    pairs = without_units(
+        neighbours.replace_one_unit(universe(levels), units=2, max_rows_per_unit=2)
+    )
+    assert 1 <= largest_change(Contrast(4, 4), pairs, levels) <= Contrast(4, 4).sensitivity == 4
+
+
+def test_contrast_that_is_not_halved_exceeds_its_bound() -> None:
+    """The audit has teeth: both sides of the difference counted, at the sensitivity of one."""
+
+    class Whole(Contrast):
+        def of(self, *args: Any, **keys: Any) -> list[Fraction]:
+            return [2 * value for value in super().of(*args, **keys)]
+
+    pairs = neighbours.add_remove(universe(BINARY), max_rows=5)
+    assert largest_change(Whole(5), pairs, BINARY) > Whole(5).sensitivity
+
+
+def test_contrast_does_not_read_the_number_of_rows_for_its_charge() -> None:
+    table = table_of(((0, 0, 0),) * 3, BINARY)
+    score = Contrast(100)
+    assert score.of(score.start(table), [0]) == [Fraction(-score.charge(2), 64)]
+    assert score.charge(2) == 135  # 0.15 * 64 * sqrt(200) = 135.8
+    assert score.charge(10**9) == score.charge(100)  # no more cells than rows
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_contrast_finds_a_rare_label_that_purity_hardly_sees(seed: int) -> None:
+    """6% positives, of which a column has 9% and 3%: contrast is 8 times as large beside the same
+    sensitivity."""
+    rng = np.random.default_rng(seed)
+    column = rng.integers(0, 2, 20_000)
+    label = (rng.random(20_000) < np.where(column, 0.09, 0.03)).astype(np.int64)
+    table = CodedTable([column, rng.integers(0, 2, 20_000)], [2, 2], label, 2)
+    gains = {}
+    for score in (Contrast(20_000), Purity(1)):
+        useful, useless = score.of(score.start(table), [0, 1])
+        gains[score.name] = useful - useless
+    assert gains["contrast"] > 5 * gains["prediction"] > 0
+
+
 def test_the_bound_is_needed_one_less_would_be_exceeded() -> None:
     """The audit has teeth: the sensitivity of pairs per row, taken for pairs that are not divided,
     is exceeded."""
@@ -158,3 +218,4 @@ def test_the_papers_score_takes_the_widest_column_and_ours_does_not(seed: int) -
     assert non_private_kd(table, 1, score=PairCount(table.rows)) == (0,)
     assert non_private_kd(table, 2, score=Purity(charge=5)) == (1, 2)
     assert non_private_kd(table, 2, score=Purity(charge=1)) == (1, 2)
+    assert non_private_kd(table, 2, score=Contrast(table.rows)) == (1, 2)

@@ -18,7 +18,7 @@ from dpublish.methods.solvers.inputs import Edges, edges_of, lists_of
 from dpublish.methods.solvers.k_median.mechanism import KMedian
 from dpublish.methods.solvers.k_median.metric import EARTH_KM, Metric, PointMetric
 from dpublish.methods.solvers.k_median.swaps import swap_search
-from dpublish.methods.solvers.min_cut.candidates import any_cut
+from dpublish.methods.solvers.min_cut.contraction import Padding, any_cut
 from dpublish.methods.solvers.min_cut.kernels import (
     cut_costs,
     merge_above,
@@ -33,7 +33,6 @@ from dpublish.methods.solvers.min_cut.mechanism import (
     near_minimum_targets,
     padded,
 )
-from dpublish.methods.solvers.min_cut.padding import Padding
 from dpublish.methods.solvers.planning import exp_below, step_epsilon, total_gain_hazard
 from dpublish.methods.solvers.public_projects.mechanism import GRID, PublicProjects
 from dpublish.noise.enumerator import choice_options
@@ -440,12 +439,23 @@ def test_a_graph_of_many_vertices_needs_no_delta() -> None:
     assert plan.settings.rule == "vertex"
     side = np.asarray(mechanism.run(SeededNoise(2), star, plan).tables["sides"]["side"])
     assert np.flatnonzero(side).tolist() == [29]
-    both = mechanism.plan(SCHEMA, Cost.approximate(20, "1e-6"))
-    assert both.settings.rule == "either"
+    cost = Cost.approximate(20, "1e-6")
+    left_out = mechanism.plan(SCHEMA, cost)
+    assert left_out.settings == plan.settings
+    assert left_out.cost == Cost.pure(20)
+    assert "A delta buys nothing" in left_out.warnings[0]
+    for size_share in (Fraction(1, 2), Fraction(9, 10)):  # nothing is left to tell by
+        with pytest.raises(PlanError, match="below 1 together"):
+            MinCut(vertices=30, size_share=size_share, cost_share="1/2").plan(SCHEMA, cost)
+    mechanism = MinCut(vertices=30, rule="either")
+    both = mechanism.plan(SCHEMA, cost)
+    assert both.cost == cost
     assert both.settings.choice_epsilon == 3 * both.settings.stage_epsilon == 9
     assert any("leave delta out" in line for line in both.warnings)
-    large = MinCut(vertices=3000).plan(SCHEMA, Cost.approximate(20, "1e-6"))
-    assert not any("leave delta out" in line for line in large.warnings)
+    large = MinCut(vertices=3000).plan(SCHEMA, cost)
+    assert large.settings.rule == "either"
+    assert large.cost == cost
+    assert not any("delta" in line for line in large.warnings)
     side = np.asarray(mechanism.run(SeededNoise(2), star, both).tables["sides"]["side"])
     assert np.flatnonzero(side).tolist() == [29]
 

@@ -13,7 +13,7 @@ import pytest
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.solvers.inputs import edges_of
-from dpublish.methods.solvers.min_cut.contraction import LEAF, Contraction, contracted_cuts
+from dpublish.methods.solvers.min_cut.contraction import LEAF, Contraction, Padding, contracted_cuts
 from dpublish.methods.solvers.min_cut.kernels import cut_costs, smallest_cut
 from dpublish.methods.solvers.min_cut.mechanism import (
     MinCut,
@@ -21,7 +21,6 @@ from dpublish.methods.solvers.min_cut.mechanism import (
     near_minimum_cut,
     near_minimum_targets,
 )
-from dpublish.methods.solvers.min_cut.padding import Padding
 from dpublish.noise.enumerator import Enumerator
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost

@@ -15,14 +15,18 @@ from dpublish.errors import PlanError
 from dpublish.methods.solvers.inputs import Edges, edges_of, lists_of
 from dpublish.methods.solvers.planning import exp_below
 from dpublish.methods.solvers.set_cover.mechanism import SetCover
-from dpublish.methods.solvers.vertex_cover.kernels import cover_order, weighted_order
+from dpublish.methods.solvers.vertex_cover.kernels import (
+    WeightClasses,
+    cover_order,
+    weight_classes,
+    weighted_order,
+)
 from dpublish.methods.solvers.vertex_cover.mechanism import (
     VertexCover,
     double_cover_matching,
     incidence,
     schedule_weights,
 )
-from dpublish.methods.solvers.vertex_cover.weight_classes import WeightClasses, weight_classes
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
 

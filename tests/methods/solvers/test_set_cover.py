@@ -12,6 +12,7 @@ import pytest
 
 from dpublish import audit
 from dpublish.declare.schema import Schema
+from dpublish.errors import PlanError
 from dpublish.methods.solvers.inputs import lists_of
 from dpublish.methods.solvers.planning import exp_below, first_hit_hazard
 from dpublish.methods.solvers.set_cover.greedy import (
@@ -19,10 +20,10 @@ from dpublish.methods.solvers.set_cover.greedy import (
     greedy_order,
     halve_score,
     most_misses,
+    weighted_order as weighted_sets,
 )
-from dpublish.methods.solvers.set_cover.greedy import weighted_order as weighted_sets
 from dpublish.methods.solvers.set_cover.mechanism import SetCover
-from dpublish.methods.solvers.set_cover.presence import cost_parts, whole_family
+from dpublish.methods.solvers.set_cover.presence import chances_of, cost_parts, whole_family
 from dpublish.noise.enumerator import Enumerator
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
@@ -281,3 +282,31 @@ def test_exact_set_cover_is_private() -> None:
     report = audit.exact(lambda noise, p: mechanism.run(noise, np.array(p), plan), pairs, epsilon=2)
     assert report.passed, report.summary()
     assert report.loss > 0.3
+
+
+@pytest.mark.parametrize("rule", ["weighted", "any-weights"])
+def test_scores_that_leave_64_bits_are_refused_before_anything_is_paid(rule: Any) -> None:
+    """Both were found in the run, after the debit."""
+    sets: dict[str, Any] = {"sets": lists_of(SETS), "elements": 5, "rule": rule}
+    nearly = 1 - Fraction(1, 10**12)
+    with pytest.raises(PlanError, match="leave 64 bits"):
+        SetCover(**sets, costs=[1, 2, 3, 4], size_share=nearly).plan(SCHEMA, Cost.pure("1e-6"))
+    wide = SetCover(**sets, costs=["1", "1e30", "1e60", "1e60"])
+    if rule == "weighted":
+        with pytest.raises(PlanError, match="too wide a range"):
+            wide.plan(SCHEMA, Cost.pure(1))
+    else:
+        wide.run(SeededNoise(1), np.ones(5, dtype=np.int64), wide.plan(SCHEMA, Cost.pure(1)))
+
+
+@pytest.mark.parametrize("epsilon", ["1e-6", "1", "710", "1e9"])
+@pytest.mark.parametrize("share", [0, 1 - Fraction(1, 10**12)])
+def test_flags_of_any_epsilon_have_chances(epsilon: str, share: Any) -> None:
+    """A very large or small epsilon of flags once ended the run after the debit."""
+    cover = SetCover(sets=lists_of(SETS), elements=5, cost_share=share)
+    plan = cover.plan(SCHEMA, Cost.pure(epsilon))
+    out = cover.run(SeededNoise(1), np.array([1, 0, 0, 1, 0]), plan)
+    assert sorted(out.tables["order"]["set"].tolist()) == [0, 1, 2, 3]
+    for flags in (np.zeros(5, dtype=np.bool_), np.arange(5) < 2, np.ones(5, dtype=np.bool_)):
+        chances = chances_of(flags, float(plan.settings.step_epsilon))
+        assert ((chances >= 0) & (chances <= 1)).all()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dpublish.models.junction_tree.cliques import group_levels, group_limits, level_order
 from dpublish.models.junction_tree.consistency import (
     GroupSums,
     fit_margins,
@@ -14,7 +15,6 @@ from dpublish.models.junction_tree.consistency import (
     sum_groups,
 )
 from dpublish.models.junction_tree.fit import MeasuredTable, common_states, fit_table, join_tables
-from dpublish.models.junction_tree.grouping import group_levels, group_limits, level_order
 
 
 def test_projection_is_the_nearest_non_negative_table_with_the_totals() -> None:

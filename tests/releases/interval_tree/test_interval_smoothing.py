@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpublish.declare.grid import Boxes, Grid, TreeShape
-from dpublish.methods.interval_tree.trees import in_order
+from dpublish.methods.interval_tree.pilot import in_order
 from dpublish.noise.source import SeededNoise
 from dpublish.releases.interval_tree.smoothing import SETTINGS, smoothed
 

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dpublish as dp
-from dpublish.models.thresholded_counts import laplace_cumulants
+from dpublish.models.noisy_counts import laplace_cumulants
 
 SIMULATED = 400
 TRANSACTIONS = 1500

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpublish.declare.domain import Axis
-from dpublish.models.weight_features import WeightFeatures
+from dpublish.models.linear_features import WeightFeatures
 from dpublish.releases.weighted_rows import means as weighted_means
 from dpublish.releases.weighted_rows.means import Noise, Propagation, RowSystem
 

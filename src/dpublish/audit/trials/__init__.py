@@ -17,7 +17,7 @@ from dpublish.errors import PlanError, did_you_mean
 
 TRIALS: Mapping[str, str] = {name: method.trial for name, method in methods().items()}
 """Every name that has a built-in audit, with the function that makes its trials."""
-EXAMPLES: Mapping[str, str] = {"mirrored-mod": "dpublish.audit.trials.counterexample:mirrored_mod"}
+EXAMPLES: Mapping[str, str] = {"mirrored-mod": "dpublish.audit.trials.trial:mirrored_mod"}
 """Mechanisms that are shown and not offered."""
 
 

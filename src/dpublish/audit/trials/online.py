@@ -141,10 +141,7 @@ def _joined_trial(method: str, relation: str) -> Trial:
     mechanism = OnlineMultiplicativeWeights(resolution=1, max_hard=1, synopsis="joined")
     made = mechanism.settings_type(domain=domain, joined=bought, **{**given, **spent})
     plan = Plan(method=method, kind="online", schema=schema, cost=Cost.pure(2), settings=made)
-    if relation == "replace-one":
-        pairs = neighbours.replace_one(range(4), rows=2)
-    else:
-        pairs = neighbours.add_remove(range(4), max_rows=2)
+    pairs = neighbours.row_pairs(relation, range(4), rows=2)
     return Trial(
         method=method,
         case=f"{relation}, joined synopsis",
@@ -190,10 +187,8 @@ def _trial(
 
 
 def _pairs(relation: str, per_unit: int) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
-    if relation == "replace-one":
-        yield from neighbours.replace_one(range(CELLS), rows=2)
-    elif per_unit == 1:
-        yield from neighbours.add_remove(range(CELLS), max_rows=2)
+    if per_unit == 1:
+        yield from neighbours.row_pairs(relation, range(CELLS), rows=2)
     else:
         for one, other in neighbours.add_remove_unit(
             range(CELLS), units=2, max_rows_per_unit=per_unit
@@ -291,12 +286,16 @@ def _twin(method: str, relation: str, per_unit: int, *more: str) -> Twin:
         "4",
         *settings,
     ]
-    commands = [[*opening, *LEDGER, "--budget", "4", "--key", "twin"]]
-    for number, question in enumerate(("v = 0", "v < 4", "v >= 6")):
-        commands.append(
-            ["online", "ask", "desk", question, "--key", f"question {number}", "--json"]
-        )
-    commands += [["online", "status", "desk", "--json"], ["online", "close", "desk"]]
+    asking = [
+        ["online", "ask", "desk", question, "--key", f"question {number}", "--json"]
+        for number, question in enumerate(("v = 0", "v < 4", "v >= 6"))
+    ]
+    commands = [
+        [*opening, *LEDGER, "--budget", "4", "--key", "twin"],
+        *asking,
+        ["online", "status", "desk", "--json"],
+        ["online", "close", "desk"],
+    ]
     values = [str(place % 3) for place in range(ROWS)]
     others = (
         ["7"] * per_unit + values[per_unit:] if relation == "replace-one" else values[per_unit:]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from dpublish.audit.trials.synthetic_inputs import LEDGER, FileCall, csv
+from dpublish.audit.trials.synthetic_inputs import FileCall, csv, paid_commands, set_words
 from dpublish.audit.trials.trial import Exact, Replay, Sampled, Trial, Twin
 from dpublish.declare.schema import Schema
 from dpublish.methods.base import Mechanism
@@ -42,7 +42,7 @@ def min_cut() -> Iterator[Trial]:
             Cost.pure(3),
             case=rule,
             pairs=_graph_pairs(3),
-            words=["--public", "3", *_set({"rule": rule})],
+            words=["--public", "3", *set_words({"rule": rule})],
             exact=exact,
             sampled=Sampled(runs=2000),
         )
@@ -52,7 +52,7 @@ def min_cut() -> Iterator[Trial]:
         Cost.pure(3),
         case="with a size",
         pairs=_graph_pairs(3),
-        words=["--public", "3", *_set({"size_share": "1/4", "cost_share": "0"})],
+        words=["--public", "3", *set_words({"size_share": "1/4", "cost_share": "0"})],
         exact=Exact(pairs=1, window=(0, 1)),
         sampled=Sampled(runs=2000),
     )
@@ -65,7 +65,7 @@ def min_cut() -> Iterator[Trial]:
             near,
             case=rule,
             pairs=pairs,
-            words=["--public", "3", *_set({"rule": rule})],
+            words=["--public", "3", *set_words({"rule": rule})],
             exact=DELTA,
             replay=Replay(adds_up=False),
             sampled=Sampled(runs=1000, pairs=4),
@@ -99,7 +99,15 @@ def k_median() -> Iterator[Trial]:
         Cost.pure(2),
         case="demand",
         pairs=_item_pairs(("0", "1", "2")),
-        words=["--public", "sites.txt", "--form", "pmed", "--k", "1", *_set({"cost_share": "1/4"})],
+        words=[
+            "--public",
+            "sites.txt",
+            "--form",
+            "pmed",
+            "--k",
+            "1",
+            *set_words({"cost_share": "1/4"}),
+        ],
         public={"sites.txt": THREE.encode()},
         exact=NOISY,
         sampled=Sampled(runs=1500),
@@ -119,7 +127,7 @@ def k_median() -> Iterator[Trial]:
                 "pmed",
                 "--k",
                 "2",
-                *_set({"rule": rule, "steps": "2"}),
+                *set_words({"rule": rule, "steps": "2"}),
             ],
             public={"sites.txt": LINE.encode()},
             exact=Exact(pairs=12),
@@ -145,7 +153,7 @@ def vertex_cover() -> Iterator[Trial]:
             Cost.pure(2),
             case=case,
             pairs=_graph_pairs(3),
-            words=["--public", "3", *_set(settings)],
+            words=["--public", "3", *set_words(settings)],
             public={"weights.txt": b"1\n1\n2\n"},
             exact=PRICES if settings else NOISY,
             sampled=Sampled(runs=1500),
@@ -200,7 +208,7 @@ def set_cover() -> Iterator[Trial]:
         Cost.pure(2),
         case="presence, with a price",
         pairs=pairs,
-        words=["--public", "sets.txt", *_set({"costs": "costs.txt", "size_share": "1/4"})],
+        words=["--public", "sets.txt", *set_words({"costs": "costs.txt", "size_share": "1/4"})],
         public={**public, **costs},
         exact=PRICES,
         sampled=Sampled(runs=1500),
@@ -211,7 +219,7 @@ def set_cover() -> Iterator[Trial]:
         Cost.pure(2),
         case="exact",
         pairs=pairs,
-        words=["--public", "sets.txt", *_set({"rule": "exact", "costs": "costs.txt"})],
+        words=["--public", "sets.txt", *set_words({"rule": "exact", "costs": "costs.txt"})],
         public={**public, **costs},
         sampled=Sampled(runs=2000),
     )
@@ -324,7 +332,7 @@ def public_projects() -> Iterator[Trial]:
             "pmed",
             "--k",
             "2",
-            *_set({"worth": "facility", "cost_share": "0"}),
+            *set_words({"worth": "facility", "cost_share": "0"}),
         ],
         public={"sites.txt": LINE.encode()},
         exact=Exact(pairs=12),
@@ -387,27 +395,8 @@ def _trial(
         return compute(statistic, source, schema, key=bytes(16))
 
     if words is not None:
-        amounts = [
-            "--epsilon",
-            str(cost.epsilon),
-            *(["--delta", str(cost.delta)] if cost.delta else []),
-        ]
-        opening = ["ledger", "open", "tiny.ledger", *amounts]
-        solving = [
-            "solve",
-            problem,
-            FILE,
-            *words,
-            *amounts,
-            *LEDGER,
-            "--key",
-            "twin",
-            "--out",
-            "tiny.dpr",
-        ]
-        tiers["twin"] = Twin(
-            commands=[opening, solving, ["show", "tiny.dpr"]], name=FILE, public=public or {}
-        )
+        solving = paid_commands(["solve", problem, FILE, *words], cost)
+        tiers["twin"] = Twin(commands=solving, name=FILE, public=public or {})
     return Trial(
         method=problem,
         case=f"{RELATION}, {case}" if case else RELATION,
@@ -417,10 +406,6 @@ def _trial(
         pairs=pairs,
         **tiers,
     )
-
-
-def _set(settings: Mapping[str, str]) -> list[str]:
-    return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
 
 
 def _graph_pairs(vertices: int) -> list[tuple[bytes, bytes]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import polars as pl
 
 from dpublish.audit import neighbours
 from dpublish.audit.subject import tabulator_of
-from dpublish.audit.trials.trial import Twin
+from dpublish.audit.trials.trial import Trial, Twin
 from dpublish.declare.schema import Schema
 from dpublish.declare.statistic import CodedRows, ColumnValues, Tabulation
 from dpublish.methods.base import Mechanism
@@ -41,6 +41,13 @@ def schema_text(relation: str, columns: str, *, size: int, extra: str = "") -> s
     )
 
 
+def under_both(
+    make: Callable[..., Trial], method: str, *given: Any, **options: Any
+) -> Iterator[Trial]:
+    """A trial under each of the two relations."""
+    return (make(method, relation, *given, **options) for relation in RELATIONS)
+
+
 def csv(header: str, rows: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in (header, *rows)).encode()
 
@@ -58,16 +65,10 @@ def people_pairs(
 ) -> list[tuple[bytes, bytes]]:
     """All neighbouring files of up to `rows` rows taken from `universe`; with `per_unit` > 1, of up
     to `rows` people, some of whom have one row more than a person may count with."""
-    replaced = relation == "replace-one"
     if per_unit == 1:
-        by_row = (
-            neighbours.replace_one(universe, rows=rows)
-            if replaced
-            else neighbours.add_remove(universe, max_rows=rows)
-        )
+        by_row = neighbours.row_pairs(relation, universe, rows=rows)
         return [(csv(header, one), csv(header, other)) for one, other in by_row]
-    make = neighbours.replace_one_unit if replaced else neighbours.add_remove_unit
-    by_unit = make(universe, units=rows, max_rows_per_unit=per_unit + 1)
+    by_unit = neighbours.unit_pairs(relation, universe, units=rows, max_rows_per_unit=per_unit + 1)
     files = [
         [csv(f"{UNIT},{header}", (f"{unit},{row}" for unit, row in side)) for side in pair]
         for pair in by_unit
@@ -124,11 +125,13 @@ def release_call(
 
     facts = Schema.from_toml(schema)
     with tempfile.TemporaryDirectory(prefix="trial-") as folder:
-        placed = {}
-        for key, value in settings.items():
-            placed[key] = str(Path(folder, value)) if value in (public or {}) else value
-        for name, content in (public or {}).items():
+        given = public or {}
+        for name, content in given.items():
             Path(folder, name).write_bytes(content)
+        placed = {
+            key: str(Path(folder, value)) if value in given else value
+            for key, value in settings.items()
+        }
         mechanism = method_from_settings(method, placed)
         plan = mechanism.plan(facts, cost)
         statistic = mechanism.statistic(plan)
@@ -157,29 +160,25 @@ def release_twin(
     inputs: tuple[bytes, bytes] | None = None,
 ) -> Twin:
     """The commands of a release, from opening a ledger to reading the bundle."""
-    words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    release = [
-        "release",
-        file,
-        "--schema",
-        "tiny.toml",
-        "--method",
-        method,
-        *_amounts(cost),
-        *words,
-        *LEDGER,
-    ]
-    commands = [
-        ["ledger", "open", "tiny.ledger", *_amounts(cost)],
-        [*release, "--key", "twin", "--out", "tiny.dpr"],
-    ]
-    commands += [["show", "tiny.dpr"]]
+    words = ["release", file, "--schema", "tiny.toml", "--method", method, *set_words(settings)]
     return Twin(
-        commands=commands,
+        commands=paid_commands(words, cost),
         name=file,
         public={"tiny.toml": schema.encode(), **(public or {})},
         inputs=inputs,
     )
+
+
+def paid_commands(words: Sequence[str], cost: Cost) -> list[list[str]]:
+    """A command that publishes something for all of a budget, between those that open a ledger and
+    read what was made."""
+    amounts = _amounts(cost)
+    paid = [*words, *amounts, *LEDGER, "--key", "twin", "--out", "tiny.dpr"]
+    return [["ledger", "open", "tiny.ledger", *amounts], paid, ["show", "tiny.dpr"]]
+
+
+def set_words(settings: Mapping[str, str]) -> list[str]:
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
 
 
 def _amounts(cost: Cost) -> list[str]:

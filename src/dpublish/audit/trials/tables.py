@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from dpublish.audit.trials.synthetic_inputs import (
@@ -12,10 +13,11 @@ from dpublish.audit.trials.synthetic_inputs import (
     release_call,
     release_twin,
     schema_text,
+    under_both,
     unit_lines,
     with_all_units,
 )
-from dpublish.audit.trials.trial import Exact, Sampled, Trial
+from dpublish.audit.trials.trial import SAMPLED_PAIRS, Exact, Sampled, Trial
 from dpublish.declare.schema import Schema
 from dpublish.methods.discovery.mechanism import Discovery
 from dpublish.privacy.cost import Cost
@@ -70,6 +72,7 @@ def release_trial(
     public: Mapping[str, bytes] | None = None,
     size: int | None = None,
     per_unit: int = 1,
+    twin: str | None = None,
     **tiers: Any,
 ) -> Trial:
     """A release method on all small tables of rows of a universe. `per_unit` > 1: of `rows` people
@@ -86,7 +89,7 @@ def release_trial(
         claim=cost,
         call=release_call(method, settings, text, cost, public=public),
         pairs=pairs,
-        twin=release_twin(method, settings, text, cost, public=public, inputs=together),
+        twin=twin or release_twin(method, settings, text, cost, public=public, inputs=together),
         **tiers,
     )
 
@@ -183,15 +186,14 @@ def _discovery(
 
 def projected_histogram() -> Iterator[Trial]:
     settings = {"target": "label", "k": "1", "threshold": "1"}
-    for relation in RELATIONS:
-        yield table_trial(
-            "projected-histogram",
-            relation,
-            ("a", "b", "label"),
-            settings=settings,
-            exact=Exact(window=(0, 2), pairs=2),
-            sampled=Sampled(runs=1500),
-        )
+    yield from under_both(
+        table_trial,
+        "projected-histogram",
+        ("a", "b", "label"),
+        settings=settings,
+        exact=Exact(window=(0, 2), pairs=2),
+        sampled=Sampled(runs=1500),
+    )
     yield found_bins(
         "projected-histogram",
         "add-remove-one",
@@ -206,16 +208,15 @@ def projected_histogram() -> Iterator[Trial]:
 
 
 def joined_histograms() -> Iterator[Trial]:
-    for relation in RELATIONS:
-        yield table_trial(
-            "joined-histograms",
-            relation,
-            ("a", "b"),
-            settings={"noise": "laplace"},
-            claim=Cost.pure(2),
-            exact=Exact(window=(0, 1), pairs=4),
-            sampled=Sampled(runs=1000),
-        )
+    yield from under_both(
+        table_trial,
+        "joined-histograms",
+        ("a", "b"),
+        settings={"noise": "laplace"},
+        claim=Cost.pure(2),
+        exact=Exact(window=(0, 1), pairs=4),
+        sampled=Sampled(runs=1000),
+    )
     yield table_trial(
         "joined-histograms",
         "replace-one",
@@ -238,20 +239,19 @@ def joined_histograms() -> Iterator[Trial]:
         exact=Exact(window=(0, 1), pairs=4),
         sampled=Sampled(runs=1000),
     )
-    for relation in RELATIONS:
-        yield table_trial(
-            "joined-histograms",
-            relation,
-            ("a",),
-            settings={"noise": "laplace"},
-            claim=Cost.pure(2),
-            case="public totals that the rows may contradict",
-            facts="[[totals]]\nrows = 2\nsource = 'a census'\n"
-            "[[totals]]\nrows = 1\nwhere = 'a = true'\nsource = 'a census'\n",
-            outside="other",
-            exact=Exact(window=(0, 2), pairs=12),
-            sampled=Sampled(runs=1000),
-        )
+    yield from under_both(
+        table_trial,
+        "joined-histograms",
+        ("a",),
+        settings={"noise": "laplace"},
+        claim=Cost.pure(2),
+        case="public totals that the rows may contradict",
+        facts="[[totals]]\nrows = 2\nsource = 'a census'\n"
+        "[[totals]]\nrows = 1\nwhere = 'a = true'\nsource = 'a census'\n",
+        outside="other",
+        exact=Exact(window=(0, 2), pairs=12),
+        sampled=Sampled(runs=1000),
+    )
     for relation, per_unit in (*((relation, 1) for relation in RELATIONS), ("replace-one", 2)):
         yield table_trial(
             "joined-histograms",
@@ -282,15 +282,14 @@ def joined_histograms() -> Iterator[Trial]:
 
 
 def importance_weights() -> Iterator[Trial]:
-    for relation in RELATIONS:
-        yield table_trial(
-            "importance-weights",
-            relation,
-            ("a",),
-            settings={"public": "volunteers.csv", "choose_pairs": "0"},
-            public=VOLUNTEERS,
-            sampled=Sampled(runs=1500),
-        )
+    yield from under_both(
+        table_trial,
+        "importance-weights",
+        ("a",),
+        settings={"public": "volunteers.csv", "choose_pairs": "0"},
+        public=VOLUNTEERS,
+        sampled=Sampled(runs=1500),
+    )
     yield table_trial(
         "importance-weights",
         "add-remove-one",
@@ -313,8 +312,6 @@ def importance_weights() -> Iterator[Trial]:
         exact=LATTICE,
         sampled=in_rho(rho, runs=600),
     )
-
-    chosen = in_rho(rho, runs=600)
     yield table_trial(
         "importance-weights",
         "replace-one",
@@ -324,10 +321,9 @@ def importance_weights() -> Iterator[Trial]:
         claim=rho,
         case="a chosen pair, Gaussian noise",
         exact="Gaussian noise has no rational law that could be enumerated",
-        sampled=Sampled(**{**vars(chosen), "pairs": 6}),
+        sampled=in_rho(rho, runs=600, pairs=6),
     )
-
-    objective = table_trial(
+    yield table_trial(
         "importance-weights",
         "replace-one",
         ("a",),
@@ -337,9 +333,9 @@ def importance_weights() -> Iterator[Trial]:
         case="noise in the objective",
         exact=LATTICE,
         replay=MOVED,
+        twin=MOVED,
         sampled=Sampled(runs=600, statistics=[_first_sign, _rising], pairs=6),
     )
-    yield Trial(**{**vars(objective), "twin": MOVED})
 
 
 def _first_sign(content: Any) -> bool:
@@ -354,15 +350,14 @@ def _rising(content: Any) -> bool:
 def generalized_table() -> Iterator[Trial]:
     settings = {"fanout": "2", "splits": "1", "split_at": "1/1000"}
     exact, sampled = Exact(window=(0, 1), pairs=24), Sampled(runs=1500)
-    for relation in RELATIONS:
-        yield table_trial(
-            "generalized-table",
-            relation,
-            ("a", "b"),
-            settings=settings,
-            exact=exact,
-            sampled=sampled,
-        )
+    yield from under_both(
+        table_trial,
+        "generalized-table",
+        ("a", "b"),
+        settings=settings,
+        exact=exact,
+        sampled=sampled,
+    )
     yield table_trial(
         "generalized-table",
         "replace-one",
@@ -376,17 +371,16 @@ def generalized_table() -> Iterator[Trial]:
 
 
 def private_classifier() -> Iterator[Trial]:
-    for relation in RELATIONS:
-        yield table_trial(
-            "private-classifier",
-            relation,
-            ("a", "label"),
-            settings={"target": "label", "perturbation": "output"},
-            rows=3,
-            case="noise in the answer",
-            exact=LATTICE,
-            sampled=Sampled(runs=600, statistics=_signs()),
-        )
+    yield from under_both(
+        table_trial,
+        "private-classifier",
+        ("a", "label"),
+        settings={"target": "label", "perturbation": "output"},
+        rows=3,
+        case="noise in the answer",
+        exact=LATTICE,
+        sampled=Sampled(runs=600, statistics=SIGNS),
+    )
     yield table_trial(
         "private-classifier",
         "add-remove-one",
@@ -397,9 +391,9 @@ def private_classifier() -> Iterator[Trial]:
         per_unit=2,
         case="noise in the answer",
         exact=LATTICE,
-        sampled=Sampled(runs=600, statistics=_signs()),
+        sampled=Sampled(runs=600, statistics=SIGNS),
     )
-    objective = table_trial(
+    yield table_trial(
         "private-classifier",
         "replace-one",
         ("a", "label"),
@@ -408,34 +402,26 @@ def private_classifier() -> Iterator[Trial]:
         case="noise in the objective",
         exact=LATTICE,
         replay=MOVED,
-        sampled=Sampled(runs=600, statistics=_signs(), pairs=6),
+        twin=MOVED,
+        sampled=Sampled(runs=600, statistics=SIGNS, pairs=6),
     )
-    yield Trial(**{**vars(objective), "twin": MOVED})
 
 
-def _signs() -> list[Any]:
-    """Coefficients hardly ever repeat, so their signs are looked at too."""
-
-    def sign(place: int) -> Any:
-        def of(content: Any) -> Any:
-            numbers = [
-                n
-                for table in content.tables.values()
-                for column in table.values()
-                for n in column.tolist()
-            ]
-            return (
-                len(numbers) > place
-                and isinstance(numbers[place], int | float)
-                and numbers[place] > 0
-            )
-
-        return of
-
-    return [sign(place) for place in range(6)]
+def _positive(place: int, content: Any) -> bool:
+    """Whether the number at a place of all tables is above 0."""
+    numbers = [
+        n for table in content.tables.values() for column in table.values() for n in column.tolist()
+    ]
+    number = numbers[place] if len(numbers) > place else None
+    return isinstance(number, int | float) and number > 0
 
 
-def in_rho(rho: Cost, *, runs: int) -> Sampled:
+SIGNS = [partial(_positive, place) for place in range(6)]
+"""Coefficients hardly ever repeat, so their signs are looked at too."""
+
+
+def in_rho(rho: Cost, *, runs: int, pairs: int = SAMPLED_PAIRS) -> Sampled:
     """What a claim in rho says about events: an epsilon with a delta that so few runs can see."""
     delta = "1/100"
-    return Sampled(runs=runs, epsilon=rho.to_approximate(delta).epsilon, delta=delta)
+    epsilon = rho.to_approximate(delta).epsilon
+    return Sampled(runs=runs, epsilon=epsilon, delta=delta, pairs=pairs)

@@ -3,15 +3,51 @@ to know."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
+import numpy as np
+
+from dpublish.audit import neighbours
 from dpublish.audit.replay import Draws, MechanismCall, seeded
 from dpublish.audit.report import Report
+from dpublish.noise.base import Noise
 from dpublish.noise.enumerator import EnumerationError, Tails
 from dpublish.privacy.cost import Cost
+from dpublish.workloads import theory
+
+# The thesis's counter-example (Roth 2010, theorem 13): differentially private, and refuted for
+# samples of one population.
+
+MODULUS = 3
+EPSILON = Fraction(1, 2)
+POPULATION = (0, 1) * 40
+ROWS = 24
+
+
+def folded_count(noise: Noise, rows: Any) -> int:
+    """A count folded into a wave of slope 1: a row moves it by at most 1, and a sample takes it
+    anywhere."""
+    folded = np.array([theory.mirrored_mod(sum(rows), MODULUS)], dtype=np.int64)
+    return int(noise.laplace(folded, sensitivity=Fraction(1), epsilon=EPSILON)[0])
+
+
+def mirrored_mod() -> Iterator[Trial]:
+    """Survives the tiers about neighbours and fails the one about samples, as it must."""
+    yield Trial(
+        method="mirrored-mod",
+        case="replace-one",
+        neighbours="replace-one",
+        claim=Cost.pure(EPSILON),
+        call=folded_count,
+        pairs=list(neighbours.replace_one((0, 1), rows=4)),
+        sampled=Sampled(runs=2000),
+        twin="it is an example, which no command publishes",
+        distributional=Distributional(population=POPULATION, rows=ROWS, alpha=EPSILON),
+    )
+
 
 Tier = Literal["exact", "replay", "sampled", "twin", "distributional"]
 Pairs = list[tuple[Any, Any]]
@@ -176,13 +212,8 @@ class Trial:
     def _replay(self, settings: Replay, inputs: Pairs) -> Report:
         from dpublish.audit.replay import replay
 
-        claim: dict[str, Any] = {}
-        if settings.adds_up:
-            claim = (
-                {"rho": self.claim.rho}
-                if self.claim.kind == "zcdp"
-                else {"epsilon": self.claim.epsilon}
-            )
+        kind = "rho" if self.claim.kind == "zcdp" else "epsilon"
+        claim: dict[str, Any] = {kind: getattr(self.claim, kind)} if settings.adds_up else {}
         return replay(self.call, inputs, runs=settings.runs, **claim)
 
     def _sampled(

@@ -31,8 +31,8 @@ from dpublish.declare.encode import (
 from dpublish.sources.spark import ArrowStream, Batches
 
 _WORD_BITS = 63
-_MOST_DIGITS = 1 << 16
-_MOST_COLUMNS = 28
+_MAX_DIGITS = 1 << 16
+_MAX_COLUMNS = 28
 """Columns that are packed: each takes about 230 bytes of a function of Spark's, and Java compiles
 none of more than 8,000."""
 
@@ -149,7 +149,7 @@ def packing_of(domain: Domain, stored: Mapping[str, str]) -> Packing:
     encoder, word, used = Encoder(domain), -1, _WORD_BITS
     for place, axis in enumerate(domain.axes):
         ends = _ends(axis, stored[axis.name], encoder.rule(place).wholes)
-        if ends is None or len(digits) == _MOST_COLUMNS:
+        if ends is None or len(digits) == _MAX_COLUMNS:
             continue
         digit = Digit(place, stored[axis.name], *ends)
         if used + digit.bits > _WORD_BITS:
@@ -177,7 +177,7 @@ def _ends(axis: Axis, stored: str, levels: Collection[int]) -> tuple[int, int] |
         fits = stored in _WHOLE
     else:
         return None
-    small = high - low + 2 <= _MOST_DIGITS and max(abs(low), abs(high)) < EXACT_WHOLE
+    small = high - low + 2 <= _MAX_DIGITS and max(abs(low), abs(high)) < EXACT_WHOLE
     return (low, high) if fits and small else None
 
 

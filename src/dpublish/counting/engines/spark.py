@@ -322,14 +322,8 @@ def _chosen(job: _Job, batches: Batches) -> Iterator[pl.Series]:
             rows = frame.select("unit", "said")[copies]
             units, said = rows.get_column("unit"), rows.get_column("said")
         words, offsets = words_of(said)
-        keep = keep_rows(units, partial(_taken, words, offsets), most, job.key)
+        keep = keep_rows(units, partial(take_lists, words, offsets), most, job.key)
         yield said.filter(pl.Series(keep))
-
-
-def _taken(
-    words: CellArray, offsets: NDArray[np.int64], rows: NDArray[np.int64]
-) -> tuple[CellArray, NDArray[np.int64]]:
-    return take_lists(words, offsets, rows)
 
 
 def _whole_units(batches: Batches) -> Iterator[pl.DataFrame]:

@@ -87,10 +87,7 @@ class Sql(Local):
         domain = asked.domain
         if why_read(asked, self.source, self.schema) is not None:
             return super().tables(asked)
-        used = sorted({place for table in asked.tables for place in table})
-        shape = list(domain.shape)
-        for place, group_of in asked.groups.items():
-            shape[place] = int(group_of.max()) + 1
+        used, shape = sorted({place for table in asked.tables for place in table}), asked.shape
         with Threads() as threads:
             out = TableCounter(asked, threads).finish()  # all zeros
         narrow = [shape[place] for place in used]

@@ -49,6 +49,8 @@ PATIENCE = 60.0
 UNSEALED = -1
 """The mark of a session that was set up on this machine and is not, or not yet known to be, sealed
 in the ledger."""
+MAX_TRIED = 1 << 26
+"""Bytes of room that are tried before a session is set up, at most."""
 _NO_SPEND = Quanta()
 _FILLER = b" "
 
@@ -132,7 +134,21 @@ class SessionFiles:
             raise PublishError(
                 f"The session cannot be written to '{folder}' ({os.strerror(error.errno or 0)}). "
                 f"The budget is spent, and no "
-                "answer was given: make room and open it again with the same key."
+                "answer was given. A failure after noise was drawn closes the key: make room, "
+                "and use a new one."
+            ) from None
+
+    @staticmethod
+    def try_room(folder: Path, size: int) -> None:
+        """Find out before rows are read whether a folder of about this size could be written."""
+        try:
+            with temporary(folder, folder=True) as partial:
+                _write(partial / "room", bytes(min(size, MAX_TRIED)))
+        except OSError as error:
+            raise PublishError(
+                f"The session cannot be written to '{folder}' ({os.strerror(error.errno or 0)}). "
+                "The budget is spent; no row was read: make room and open it again with the same "
+                "key."
             ) from None
 
     def read_private(self) -> tuple[IntArray, int] | None:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, cast
@@ -47,6 +48,7 @@ from dpublish.errors import (
     InputError,
     LedgerUnavailable,
     PlanError,
+    PrivateSideError,
     PublishError,
 )
 from dpublish.ledger.base import Ledger, Receipt
@@ -70,7 +72,13 @@ _CHAIN = 256
 
 
 class OnlineSession:
-    """An open session. Made by `Curator.answer_online`, or found again by its folder."""
+    """An open session. Made by `Curator.answer_online`, or found again by its folder.
+
+    >>> OnlineSession("absent")
+    Traceback (most recent call last):
+        ...
+    dpublish.errors.InputError: 'absent' is not an online session. 'dpublish online open' makes one.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self._files = SessionFiles(Path(folder))
@@ -292,6 +300,12 @@ def open_session(
     from dpublish.curator.store import prepare_folders, require_own
     from dpublish.curator.warm import warm
 
+    if not isinstance(mechanism, OnlineMechanism):
+        raise PlanError(
+            "A session is opened with an online method, such as MedianMechanism() or "
+            f"OnlineMultiplicativeWeights(), not with {type(mechanism).__name__}. Nothing was "
+            "spent."
+        )
     say = progress or (lambda step: None)
     curator.schema.require_final()
     say("planning")
@@ -336,8 +350,11 @@ def open_session(
             # a folder answers nothing before its seal, so a set-up cut short by a crash may be made
             # again, here or elsewhere
             if not home.exists():
+                if not receipt.fresh:
+                    _require_unfailed(curator.ledger, receipt)
                 say("reading rows")
-                set_up(mechanism, plan, source, noise, receipt, home, seed)
+                with source.pinned():
+                    set_up(mechanism, plan, source, noise, curator.ledger, receipt, home, seed)
                 reach("online:ready")
             files = SessionFiles(home)
             if files.header["receipt"]["head_hash"] != receipt.head_hash:
@@ -366,6 +383,16 @@ def open_session(
         found.confirm()
         reach("online:confirmed")
     return OnlineSession(home)
+
+
+def _require_unfailed(ledger: Ledger, receipt: Receipt) -> None:
+    """Refuse to set up again what failed once rows were read: whether it fails may depend on what
+    was drawn, and then a second draw would be one that nobody paid for."""
+    if any(entry.kind == "drawing" and entry.key == receipt.key for entry in ledger.history()):
+        raise BudgetError(
+            f"Key '{receipt.key}' was paid for on {receipt.created}, and setting its session up "
+            "failed after rows were read. It is not made again for this payment: use a new key."
+        )
 
 
 def require_pure(plan: Plan) -> None:
@@ -421,18 +448,23 @@ def set_up(
     plan: Plan[OnlineSettings],
     source: Source,
     noise: Noise,
+    ledger: Ledger,
     receipt: Receipt,
     home: Path,
     seed: int | None,
 ) -> None:
     """Count the rows, draw what a session starts with, and make its folder, which answers nothing
-    before it is sealed."""
+    before it is sealed. Room for it is tried before; a failure after noise was drawn, or one of the
+    private side, closes the key."""
     from dpublish.counting.compute import compute
     from dpublish.curator.gate import require_unchanged
 
     domain = plan.settings.domain
+    drew = False
 
     def begin() -> None:
+        nonlocal drew
+        SessionFiles.try_room(home, _bytes_of(plan))
         # a debit of an earlier version did not draw it
         key = receipt.rows_key or noise.key(label="rows of a unit")
         numbers = compute(mechanism.statistic(plan), source, plan.schema, key=key, progress=None)
@@ -441,6 +473,7 @@ def set_up(
             counts = dense_counts(numbers.cells, numbers.counts, domain.size)
         else:
             counts = np.stack(numbers).astype(np.int64)
+        drew = True
         opening = mechanism.begin(noise, counts, plan.settings)
         reach("online:ran")
         public = dict(opening.public)
@@ -475,4 +508,19 @@ def set_up(
         }
         SessionFiles.create(home, header, counts, opening.threshold)
 
-    guarded(begin, foreseen=FORESEEN)
+    try:
+        guarded(begin, foreseen=FORESEEN)
+    except PublishError as error:
+        if drew or isinstance(error, PrivateSideError):
+            with suppress(LedgerUnavailable):
+                ledger.failed(receipt.key)
+        raise
+
+
+def _bytes_of(plan: Plan[OnlineSettings]) -> int:
+    """About what the folder takes, by public facts: counts or codes, and a noisy synopsis."""
+    settings = plan.settings
+    numbers = settings.domain.size
+    if settings.support is not None:
+        numbers = len(settings.domain.axes) * (settings.rows + settings.support)
+    return 32 * numbers + (1 << 16)

@@ -38,14 +38,8 @@ from dpublish.privacy.plan import Plan
 
 MAX_ITEMS = 20
 MANY_ITEMS = 10
-"""From here on the noise of all itemsets of an item exceeds that of counting it alone."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class BasicSettings(ItemSettings):
-    """`scale` is that of the noise on the count of an itemset."""
-
-    scale: Fraction
+"""From here on the noise of all itemsets of an item exceeds that of counting it alone
+(benchmarks/defaults/alternatives)."""
 
 
 def every_itemset(noise: Noise, numbers: Baskets, plan: Plan[BasicSettings]) -> Output:
@@ -94,6 +88,13 @@ def every_itemset(noise: Noise, numbers: Baskets, plan: Plan[BasicSettings]) -> 
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class BasicSettings(ItemSettings):
+    """`scale` is that of the noise on the count of an itemset."""
+
+    scale: Fraction
+
+
 def item_deviation(items: int, scale: Fraction) -> float:
     """The standard deviation of the support of one item: a sum of 2^(items - 1) noisy counts."""
     return laplace_deviation(scale) * math.sqrt(2.0 ** (items - 1))
@@ -117,6 +118,11 @@ class BasicItemsets(Mechanism):
     ----------
     column, basket, separator : where the items are; see `SetPartition`.
     count_share : share of epsilon for a noisy number of transactions.
+
+    Examples
+    --------
+    >>> BasicItemsets(column="basket", separator=",").separator
+    ','
     """
 
     method: ClassVar[str] = "basic-itemsets"

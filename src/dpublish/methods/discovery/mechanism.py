@@ -178,6 +178,11 @@ class Discovery(Mechanism):
     columns : names of the columns to look at; all that say discover = true when left out.
     edges : also find edges of about so many bins with about as many rows each.
     max_levels : keep at most so many levels of a column, those with the largest noisy counts.
+
+    Examples
+    --------
+    >>> Discovery(columns=["city"]).max_levels
+    1000
     """
 
     method: ClassVar[str] = "discovery"

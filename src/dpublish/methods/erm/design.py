@@ -18,7 +18,7 @@ import numpy as np
 from numba import get_num_threads
 from numpy.typing import NDArray
 
-from dpublish.models.linear_features import FloatArray, LinearFeatures
+from dpublish.models.linear_features import FloatArray, LinearFeatures, WeightFeatures, narrow
 from dpublish.models.lookup_kernels import (
     add_by_code,
     add_by_two_codes,
@@ -26,7 +26,6 @@ from dpublish.models.lookup_kernels import (
     write_indicators,
     write_looked_up,
 )
-from dpublish.models.weight_features import WeightFeatures, narrow
 
 CHUNK = 1 << 16
 """Rows that are added up in 64 bits before their sums are carried over into two words."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpublish.compiled import njit
 from dpublish.errors import PrivateSideError
 from dpublish.methods.set_partition.transactions import Baskets
-from dpublish.models.weighted_counts import geometric_edges, pair_edges
+from dpublish.models.noisy_counts import geometric_edges, pair_edges
 from dpublish.noise.base import IntArray
 
 Itemset = tuple[int, ...]

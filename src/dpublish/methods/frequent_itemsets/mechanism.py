@@ -49,7 +49,7 @@ from dpublish.methods.set_partition.transactions import (
     described_schema,
     item_names,
 )
-from dpublish.models.weighted_counts import Touched, best_cap, norm_bound, weights
+from dpublish.models.noisy_counts import Touched, best_cap, norm_bound, weights
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.cost import Cost
@@ -64,7 +64,7 @@ MAX_GRID = 1 << 16
 ROUNDS = 5
 """At most: items and pairs ranked and counted, larger sets counted."""
 MAX_UNITS = 1 << 46
-LEAST_SCALE, MOST_SCALE = Fraction(1, 10**6), Fraction(10**12)
+MIN_SCALE, MAX_SCALE = Fraction(1, 10**6), Fraction(10**12)
 """Noise scales stay below so many units, and within what a release may state."""
 RANK_SHARE, PAIR_SHARE, PAIR_RANK_SHARE, LARGER_SHARE = (
     Fraction(3, 10),
@@ -75,7 +75,7 @@ RANK_SHARE, PAIR_SHARE, PAIR_RANK_SHARE, LARGER_SHARE = (
 """Of what items get: for ranking them. Of all: for pairs. Of that: for ranking pairs. Of what is
 left for counting pairs: as much again for larger sets. Chosen on generated baskets
 (benchmarks/defaults/baskets.py)."""
-LEAST_LOOK, MOST_LOOK, LOOK_ROWS = Fraction(2, 100), Fraction(3, 100), 2000
+MIN_LOOK, MAX_LOOK, LOOK_ROWS = Fraction(2, 100), Fraction(3, 100), 2000
 """The share of a histogram of touched items, twice that of sets: less where there are many
 transactions to see."""
 LEAST_PAIRS, PAIR_ROWS = Fraction(3, 100), 50
@@ -223,6 +223,11 @@ class FrequentItemsets(Mechanism):
     larger : how many larger sets are counted; 0 for none.
     max_size : how many items the largest set has.
     weight_grid : weights are whole multiples of 1 / weight_grid; chosen by the plan when left out.
+
+    Examples
+    --------
+    >>> FrequentItemsets(column="basket", max_size=3).keep
+    200
     """
 
     method: ClassVar[str] = "frequent-itemsets"
@@ -324,7 +329,7 @@ class FrequentItemsets(Mechanism):
         )
 
     def _settings(self, items: int, budget: BudgetSplit, schema: Schema) -> FrequentSettings:
-        look = share_of(LOOK_ROWS, budget, schema, LEAST_LOOK, MOST_LOOK)
+        look = share_of(LOOK_ROWS, budget, schema, MIN_LOOK, MAX_LOOK)
         at_once = one_round(items, self.keep, budget, schema)
         counted_items = items if at_once else self.keep
         pairs, rank_pairs = self._pair_steps(counted_items, budget, schema, look / 2)
@@ -357,8 +362,8 @@ class FrequentItemsets(Mechanism):
         shares = [total, *(part for one in steps.values() for part in (one.touched, one.counts))]
         widest = budget.scale(min(shares)) * cells
         narrowest = budget.scale(max(shares))
-        if not LEAST_SCALE <= narrowest <= widest <= MOST_SCALE:
-            size = "small" if widest > MOST_SCALE else "large"
+        if not MIN_SCALE <= narrowest <= widest <= MAX_SCALE:
+            size = "small" if widest > MAX_SCALE else "large"
             raise PlanError(
                 f"The cost is too {size} for {items:,} items: no release could hold such noise."
             )

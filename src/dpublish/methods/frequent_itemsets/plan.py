@@ -24,6 +24,8 @@ at the whole cost, and times the logarithm of how many times `keep` there are. U
 which grows with the root of a cap, such a part of it."""
 PAIR_NOISE = {"laplace": 8_500, "gaussian": 1_000}
 """Transactions for each such deviation below which the plan warns that pairs are lost in noise."""
+WORTH_NAMING = 1.1
+"""From here on the plan says what pairs cost the counts of items: times as much error."""
 FOCUS_ITEMS, FOCUS_SETS = 100, 50
 """Among how many cells the weight that is taken off is thought to be spread."""
 
@@ -142,7 +144,7 @@ def sentences_of(
         f"{forecast['smallest_support']:,.3g} can be seen. An item that is not counted reads 0.",
         *(
             ()
-            if alone is None
+            if alone is None or forecast["item_error"] < WORTH_NAMING * alone
             else (
                 f"Pairs and larger sets take their share: if you need the counts of items alone, "
                 f"pairs = 0 brings that error to about {alone:,.3g}.",

@@ -34,7 +34,7 @@ from dpublish.privacy.plan import Plan, Settings, hidden
 Number = Fraction | float | int | str
 LEAF_SHARE = Fraction(1, 2)
 MAX_CODES = 1 << 22
-MOST_SPLITS = 8
+MAX_SPLITS = 8
 WIDE, TOO_WIDE = 2, 3
 """Columns for each split that a row is expected to pass, above which a plan warns, and refuses
 where the columns were not named."""
@@ -43,30 +43,6 @@ FEW_CELLS = 500
 POOR = 10
 """Rows for each column, in units of the noise of a count at all of epsilon, below which joined
 histograms are no nearer either."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RegionSettings(Settings):
-    """What the splitting works with; `trees` has one taxonomy per column."""
-
-    domain: Domain
-    trees: tuple[Taxonomy, ...] = hidden()
-    score: SplitScore = hidden()
-    split_at: Fraction = hidden()
-    sensitivity: Fraction
-    steps: int
-    step_epsilon: Fraction
-    target: str | None
-
-
-@dataclass
-class _Region:
-    """`nodes` holds one node per column (a leaf as its position, a group as ~number); `rows` are
-    private."""
-
-    nodes: tuple[int, ...]
-    rows: NDArray[np.int64]
-    depth: int
 
 
 def noisy_regions(
@@ -111,6 +87,30 @@ def noisy_regions(
 
 
 @dataclass(frozen=True, kw_only=True)
+class RegionSettings(Settings):
+    """What the splitting works with; `trees` has one taxonomy per column."""
+
+    domain: Domain
+    trees: tuple[Taxonomy, ...] = hidden()
+    score: SplitScore = hidden()
+    split_at: Fraction = hidden()
+    sensitivity: Fraction
+    steps: int
+    step_epsilon: Fraction
+    target: str | None
+
+
+@dataclass
+class _Region:
+    """`nodes` holds one node per column (a leaf as its position, a group as ~number); `rows` are
+    private."""
+
+    nodes: tuple[int, ...]
+    rows: NDArray[np.int64]
+    depth: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class GeneralizedTable(Mechanism):
     """Regions of a table with noisy counts, found by splitting column by column along public
     taxonomies.
@@ -139,6 +139,11 @@ class GeneralizedTable(Mechanism):
         pass, up to 8: a split that no region is large enough for would cost and show nothing.
     split_at : a region is split on while its noisy count is above this many noise scales.
     bins : number of bins for numeric columns that declare none.
+
+    Examples
+    --------
+    >>> GeneralizedTable(columns=["age", "city"], target="ill").score
+    'max'
     """
 
     method: ClassVar[str] = "generalized-table"
@@ -177,6 +182,15 @@ class GeneralizedTable(Mechanism):
         domain = schema.domain(
             names, rows=rows, bins=self.bins if rows is None or self.bins else None
         )
+        if self.bins is None and domain.size == 1 and rows is not None:
+            undeclared = [axis.name for axis in domain.axes if axis.numeric]
+            if any(schema.column(name).bins != 1 for name in undeclared):
+                raise PlanError(
+                    f"By Lei's rule the {len(names)} columns get one bin each for {rows:,} rows, "
+                    "so that there would be one region, which says nothing but the number of rows. "
+                    "Choose fewer columns, give bins = ... or declare bins; joined-histograms "
+                    "publish many columns."
+                )
         trees = self.trees(domain)
         scale_of = schema.relation.l1
         own = [tree for tree, name in zip(trees, names, strict=True) if name != target]
@@ -287,14 +301,14 @@ class GeneralizedTable(Mechanism):
         """How many splits a region of average size passes, when epsilon is divided among so many:
         public facts alone. `scale` is that of a count which costs all of epsilon."""
         if rows is None:
-            return MOST_SPLITS
+            return MAX_SPLITS
         parts = [len(tree.children(0)) for tree in trees if tree.height[0] > 0] or [2]
         fanout = Fraction(sum(parts), len(parts))
         share = (1 - LEAF_SHARE) / (2 if choosing else 1)
         least = exact(self.split_at, "split_at") * scale / share
         fitting = [
             steps
-            for steps in range(1, MOST_SPLITS + 1)
+            for steps in range(1, MAX_SPLITS + 1)
             if rows > least * steps * fanout ** (steps - 1)
         ]
         return max(fitting, default=1)

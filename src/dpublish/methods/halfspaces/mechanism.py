@@ -24,8 +24,8 @@ from dpublish.methods.field_types import Interval
 from dpublish.methods.halfspaces.forecast import CLEAR, NAMES, Way, best_way, expected_errors
 from dpublish.methods.interval_tree.mechanism import IntervalTree
 from dpublish.methods.joined_histograms.mechanism import JoinedHistograms
+from dpublish.models.noisy_counts import laplace_cumulants
 from dpublish.models.sectors import Sectors
-from dpublish.models.thresholded_counts import laplace_cumulants
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan, Settings, hidden
@@ -34,27 +34,6 @@ from dpublish.workloads import theory
 MAX_CELLS = 1 << 22
 MAX_COLUMNS = 64
 By = Literal["best", "sectors", "tree", "joined"]
-
-
-@dataclass(frozen=True)
-class SectorCounts(Statistic):
-    """A statistic: how many kept rows fall into each cell of each projection. Answered by an array,
-    one row per projection."""
-
-    sectors: Sectors
-
-
-@dataclass(frozen=True, kw_only=True)
-class SectorSettings(Settings):
-    """What the sector counts are made with."""
-
-    domain: Domain
-    sectors: Sectors = hidden()
-    sensitivity: Fraction
-    scale: Fraction
-
-    def facts(self) -> dict[str, Any]:
-        return {"grid": [grid.to_json() for grid in self.sectors.grids], **super().facts()}
 
 
 def noisy_sectors(noise: Noise, numbers: IntArray, plan: Plan[SectorSettings]) -> Output:
@@ -77,6 +56,27 @@ def noisy_sectors(noise: Noise, numbers: IntArray, plan: Plan[SectorSettings]) -
         },
         tables={"counts": {"count": np.asarray(noisy, dtype=np.int64)}},
     )
+
+
+@dataclass(frozen=True)
+class SectorCounts(Statistic):
+    """A statistic: how many kept rows fall into each cell of each projection. Answered by an array,
+    one row per projection."""
+
+    sectors: Sectors
+
+
+@dataclass(frozen=True, kw_only=True)
+class SectorSettings(Settings):
+    """What the sector counts are made with."""
+
+    domain: Domain
+    sectors: Sectors = hidden()
+    sensitivity: Fraction
+    scale: Fraction
+
+    def facts(self) -> dict[str, Any]:
+        return {"grid": [grid.to_json() for grid in self.sectors.grids], **super().facts()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +109,11 @@ class Halfspaces(Mechanism):
         or "joined" histograms, which answer linear conditions too. "best" takes the one with the
         least expected error (the plan names them all), and the sectors where a setting of theirs
         is given.
+
+    Examples
+    --------
+    >>> Halfspaces(columns=["height", "weight"]).by
+    'best'
     """
 
     method: ClassVar[str] = "halfspaces"
@@ -148,8 +153,8 @@ class Halfspaces(Mechanism):
             )
         if way == "tree" and len(names) > 2:
             why.append(
-                "Where columns hardly depend on each other by = 'joined' is nearer, with wider "
-                "limits."
+                "Where columns hardly depend on each other, and none is skewed, by = 'joined' is "
+                "nearer, with wider limits. No public fact tells."
             )
         if way == "joined":
             why.append(
@@ -158,7 +163,8 @@ class Halfspaces(Mechanism):
             )
         warnings = [*plan.warnings]
         best = min(errors, key=lambda one: errors[one], default=way)
-        if errors and errors[best] < CLEAR * errors[way]:
+        # between the others the dependence of columns decides, which no public fact tells
+        if errors and way == "sectors" and errors[best] < CLEAR * errors[way]:
             better = f"by = '{best}' is expected to be nearer: {errors[best]:,.3g} rows"
             warnings.append(f"{better} against {errors[way]:,.3g}.")
         return replace(

@@ -174,6 +174,15 @@ class Histogram(Mechanism):
     count_share : share of epsilon spent on a noisy total; by default 1/20 where the number of
         counted rows is private, else 0.
     max_support : refuse a plan that expects more false cells than this.
+
+    Examples
+    --------
+    >>> Histogram(columns=["age", "income"], bins=0)
+    Traceback (most recent call last):
+        ...
+    dpublish.errors.PlanError: bins must be at least 1, not 0.
+    >>> Histogram(columns=["age", "income"], bins=20).bins
+    20
     """
 
     method: ClassVar[str] = "histogram"
@@ -274,6 +283,7 @@ class Histogram(Mechanism):
                 *total_warnings(share, schema, domain),
                 *unused_totals(schema, domain),
                 *collapsed_warnings(undeclared if self.bins is None else ()),
+                *drowned_warnings(settings, expected),
             ),
         )
 
@@ -496,6 +506,26 @@ def collapsed_warnings(names: Sequence[str]) -> tuple[str, ...]:
     return (
         f"So many columns leave one bin for {shown}: nothing is told apart by them. Choose fewer "
         "columns, give bins = ..., or declare bins.",
+    )
+
+
+def drowned_warnings(settings: CountSettings, expected: Mapping[str, Any]) -> tuple[str, ...]:
+    """Where more cells appear by noise than can hold rows enough to be seen: there more than half
+    of what is published is noise, by `python -m benchmarks.defaults.drowned`."""
+    if settings.rows is None or not expected:
+        return ()
+    seen = settings.rows // expected["visible_count"]
+    if expected["expected_false_cells"] <= seen:
+        return ()
+    instead = (
+        "Choose fewer columns or bins, or a larger epsilon; joined-histograms publish many columns."
+        if len(settings.domain.axes) > 1
+        else "Choose fewer bins or levels, or a larger epsilon."
+    )
+    return (
+        f"The counts drown in noise: about {expected['expected_false_cells']:,.0f} empty cells "
+        f"would appear, and at most {seen:,} can hold the {expected['visible_count']:,} rows that "
+        f"it takes to be seen. {instead}",
     )
 
 

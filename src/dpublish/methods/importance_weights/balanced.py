@@ -36,8 +36,7 @@ from dpublish.methods.erm.calibration import (
 from dpublish.methods.erm.design import Design
 from dpublish.methods.erm.losses import LogisticLoss
 from dpublish.methods.erm.solver import Problem, minimise, nearest_doubles, rounding_bound
-from dpublish.models.linear_features import FloatArray
-from dpublish.models.weight_features import WeightFeatures
+from dpublish.models.linear_features import FloatArray, WeightFeatures
 from dpublish.noise.base import IntArray, Noise, saturated
 
 

@@ -30,9 +30,8 @@ from dpublish.methods.importance_weights.records import (
     Variant,
     read_pairs,
 )
-from dpublish.models.linear_features import FloatArray
+from dpublish.models.linear_features import FloatArray, NormBound, Numbers, WeightFeatures
 from dpublish.models.public_rows import PublicSet
-from dpublish.models.weight_features import NormBound, Numbers, WeightFeatures
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan
@@ -122,6 +121,11 @@ class ImportanceWeights(Mechanism):
     resolution : number of bins that a numeric column is read with (logistic variants).
     norm_bound : what bounds the length of a row (logistic variants): the root of the number of
         "columns" and pairs, or of the "dimension", that is, of all features, as in the paper.
+
+    Examples
+    --------
+    >>> ImportanceWeights(public="public.csv", publish="hash").variant
+    'moments'
     """
 
     method: ClassVar[str] = "importance-weights"

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.methods.draws import noisy_counts
+from dpublish.models.linear_features import WeightFeatures
 from dpublish.models.public_rows import PublicSet
 from dpublish.models.raking.raking import Raked, TableTarget, consistent_shares, rake
-from dpublish.models.weight_features import WeightFeatures
 from dpublish.noise.base import ChoiceRule, IntArray, Noise
 from dpublish.privacy.budget_split import BudgetSplit
 

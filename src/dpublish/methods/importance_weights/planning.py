@@ -22,9 +22,8 @@ from dpublish.methods.importance_weights.balanced import (
     for_output,
 )
 from dpublish.methods.importance_weights.moments import Amounts
-from dpublish.models.linear_features import FloatArray
+from dpublish.models.linear_features import FloatArray, WeightFeatures
 from dpublish.models.public_rows import PublicSet
-from dpublish.models.weight_features import WeightFeatures
 from dpublish.privacy.budget_split import BudgetSplit, Law, in_proportion
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.gaussian import Steps, largest_gaussian_rho
@@ -34,7 +33,7 @@ TYPICAL_COEFFICIENT = 0.5
 factors of about e^0.5."""
 
 REGULARIZATIONS = tuple(float(x) for x in np.geomspace(1e-4, 10.0, 61))
-MOST_FOR_PAIRS = Fraction(1, 2)
+MAX_FOR_PAIRS = Fraction(1, 2)
 """Share of the amount for tables that chosen pairs get at most."""
 _ROWS_A_PAIR = 5000
 """N epsilon that one privately chosen pair should have behind it."""
@@ -120,7 +119,7 @@ def gaussian_budget(
 def pair_share(rounds: int, tables: int) -> Fraction:
     """A chosen pair counts as two tables that were named beforehand, so that a few pairs do not
     drown the columns in noise."""
-    return min(MOST_FOR_PAIRS, Fraction(2 * rounds, 2 * rounds + tables))
+    return min(MAX_FOR_PAIRS, Fraction(2 * rounds, 2 * rounds + tables))
 
 
 def default_rounds(budget: BudgetSplit, rows: int | None, columns: int) -> int:

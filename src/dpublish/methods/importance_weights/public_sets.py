@@ -17,6 +17,7 @@ import numpy as np
 from dpublish.declare.domain import Axis, resolve_axis
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
+from dpublish.models.linear_features import Numbers
 from dpublish.models.public_rows import (
     UNIFORM,
     PublicSet,
@@ -26,7 +27,6 @@ from dpublish.models.public_rows import (
     read_public,
     uniform_rows,
 )
-from dpublish.models.weight_features import Numbers
 
 if TYPE_CHECKING:
     from dpublish.releases.base import Release

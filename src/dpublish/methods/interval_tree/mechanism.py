@@ -24,16 +24,15 @@ from dpublish.methods.base import Mechanism, Output, SparseCounts
 from dpublish.methods.field_types import Interval
 from dpublish.methods.interval_tree.pilot import (
     BoxBias,
-    Pilot,
-    cells_fit_better,
-    cells_serve_better,
-)
-from dpublish.methods.interval_tree.trees import (
     BoxCounts,
     Calibration,
+    Pilot,
     binary_search,
+    cells_fit_better,
+    cells_serve_better,
     equal_cells,
     priv_tree,
+    widest_sum,
 )
 from dpublish.models.hierarchical_counts import (
     Hierarchy,
@@ -41,7 +40,7 @@ from dpublish.models.hierarchical_counts import (
     best_for_weights,
     spread_points,
 )
-from dpublish.models.thresholded_counts import laplace_cumulants
+from dpublish.models.noisy_counts import laplace_cumulants
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, Settings, hidden
@@ -54,10 +53,48 @@ MAX_COLUMNS = 6
 MAX_CELLS = 1 << 22
 SAMPLE_BOXES = 48
 _LOOK_SHARES = (Fraction(1, 48), Fraction(1, 24))
+LARGEST_SUM = 1 << 61
+"""Scores of boxes, and what a look makes of them, stay below this many rows, so that they are exact
+in 64 bits with the rows themselves."""
 CROWDED, CROWDED_BOXES = Fraction(4), Fraction(1, 2)
 """A look is paid for from so many rows times epsilon a position on; below, PrivTree is the better
 tree in any case. Boxes of several columns are cut by far more ranges than intervals are, so
 unevenness shows earlier."""
+
+
+def noisy_tree(noise: Noise, numbers: SparseCounts, plan: Plan[AnyTree]) -> Output:
+    """The mechanism: cut the grid, then count what was cut."""
+    settings, shape, total = plan.settings, plan.settings.shape, plan.settings.total
+    numbers, absent = without_absent(shape, numbers)
+    counts = BoxCounts(shape, numbers)
+    tree, epsilon = settings.tree, settings.count_epsilon
+    if isinstance(settings, SearchedBoxes):
+        boxes = binary_search(
+            noise,
+            counts,
+            shape,
+            queries=settings.queries,
+            split_above=settings.split_above,
+            scale=settings.query_scale,
+            sensitivity=settings.sensitivity,
+        )
+    elif isinstance(settings, EqualCells):
+        boxes = equal_cells(shape, settings.depth)
+    else:
+        tree, boxes, epsilon = _chosen_tree(noise, numbers, counts, settings, plan.schema)
+    # the boxes are public from here on, so the choice of groups is a function of public facts
+    hierarchy, _ = best_hierarchy(shape, boxes, fixed=total is not None)
+    listed = counts.of(boxes)
+    if total is not None:
+        # what lies in no box is counted as if it were one: then the sum of the list is public
+        listed = np.append(listed, total - listed.sum())
+    sums = hierarchy.sums(listed)
+    if settings.missing == "own":
+        # a row without a value is in this entry alone, and in no box or group
+        sums = np.append(sums, absent)
+    every = settings.sensitivity * hierarchy.height
+    measured = noise.laplace(sums, sensitivity=every, epsilon=epsilon, label="counts")
+    return _content(settings, tree, boxes, measured, hierarchy, every / epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,41 +151,6 @@ class SearchedBoxes(TreeSettings):
 AnyTree = EqualCells | AdaptiveBoxes | SearchedBoxes
 
 
-def noisy_tree(noise: Noise, numbers: SparseCounts, plan: Plan[AnyTree]) -> Output:
-    """The mechanism: cut the grid, then count what was cut."""
-    settings, shape, total = plan.settings, plan.settings.shape, plan.settings.total
-    numbers, absent = without_absent(shape, numbers)
-    counts = BoxCounts(shape, numbers)
-    tree, epsilon = settings.tree, settings.count_epsilon
-    if isinstance(settings, SearchedBoxes):
-        boxes = binary_search(
-            noise,
-            counts,
-            shape,
-            queries=settings.queries,
-            split_above=settings.split_above,
-            scale=settings.query_scale,
-            sensitivity=settings.sensitivity,
-        )
-    elif isinstance(settings, EqualCells):
-        boxes = equal_cells(shape, settings.depth)
-    else:
-        tree, boxes, epsilon = _chosen_tree(noise, numbers, counts, settings, plan.schema)
-    # the boxes are public from here on, so the choice of groups is a function of public facts
-    hierarchy, _ = best_hierarchy(shape, boxes, fixed=total is not None)
-    listed = counts.of(boxes)
-    if total is not None:
-        # what lies in no box is counted as if it were one: then the sum of the list is public
-        listed = np.append(listed, total - listed.sum())
-    sums = hierarchy.sums(listed)
-    if settings.missing == "own":
-        # a row without a value is in this entry alone, and in no box or group
-        sums = np.append(sums, absent)
-    every = settings.sensitivity * hierarchy.height
-    measured = noise.laplace(sums, sensitivity=every, epsilon=epsilon, label="counts")
-    return _content(settings, tree, boxes, measured, hierarchy, every / epsilon)
-
-
 def without_absent(shape: TreeShape, numbers: SparseCounts) -> tuple[SparseCounts, int]:
     """The counts of positions, and the number of rows without a value."""
     placed = numbers.cells < np.uint64(shape.absent)
@@ -195,6 +197,11 @@ class IntervalTree(Mechanism):
         0: never. When left out, 1/48 for one column and 1/24 for several.
     max_cells : number of equal cells that dyadic may use.
     accuracy : the error that binary-search aims for, as a share of the rows.
+
+    Examples
+    --------
+    >>> IntervalTree(columns=["age"]).tree
+    'privtree'
     """
 
     method: ClassVar[str] = "interval-tree"
@@ -358,6 +365,12 @@ class IntervalTree(Mechanism):
         looking = epsilon * looks
         structure = (epsilon - looking) * share
         calibration = calibration_of(schema, shape, structure)
+        if widest_sum(calibration, shape.depth) > LARGEST_SUM:
+            raise PlanError(
+                f"Epsilon {float(structure):.3g} is too little for cutting: the noise of a "
+                "decision would leave 64 bits. Give a larger structure_share, or use "
+                "tree = 'dyadic'."
+            )
         counts = epsilon - looking - structure
         settings = AdaptiveBoxes(
             **common,

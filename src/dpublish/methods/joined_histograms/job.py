@@ -28,12 +28,12 @@ from dpublish.methods.joined_histograms.structure import (
     without_labels,
 )
 from dpublish.methods.joined_histograms.workload import declared_triples
+from dpublish.models.junction_tree.cliques import Zeros, structural_zeros
 from dpublish.models.junction_tree.consistency import Ints
 from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, fit_model
 from dpublish.models.junction_tree.known_sums import KnownSum, known_sums
 from dpublish.models.junction_tree.measured import ordered_widths
 from dpublish.models.junction_tree.model import JunctionModel
-from dpublish.models.junction_tree.structural_zeros import Zeros, structural_zeros
 from dpublish.models.public_prior import PublicPrior
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.budget_split import BudgetSplit

@@ -40,8 +40,8 @@ from dpublish.methods.joined_histograms.plan import (
     round_steps,
 )
 from dpublish.methods.joined_histograms.public_table import check_pairs
-from dpublish.methods.joined_histograms.rounds import FINEST as FINEST_GROUPS
 from dpublish.methods.joined_histograms.rounds import (
+    FINEST as FINEST_GROUPS,
     MAX_LOOKED_AT,
     Option,
     Rounds,
@@ -60,6 +60,7 @@ from dpublish.methods.joined_histograms.workload import (
     pair_weights,
     table_weights,
 )
+from dpublish.models.junction_tree.cliques import group_limits, structural_zeros
 from dpublish.models.junction_tree.consistency import GroupSums, Ints
 from dpublish.models.junction_tree.fit import (
     MeasuredColumn,
@@ -69,11 +70,9 @@ from dpublish.models.junction_tree.fit import (
     grow_model,
     noise_of,
 )
-from dpublish.models.junction_tree.grouping import group_limits
 from dpublish.models.junction_tree.measured import MAX_ROUNDS
 from dpublish.models.junction_tree.model import JunctionModel
 from dpublish.models.junction_tree.model_error import MODEL_VERSION, UNIT
-from dpublish.models.junction_tree.structural_zeros import structural_zeros
 from dpublish.models.one_thread import on_one_thread
 from dpublish.models.public_prior import PublicPrior, taken_pairs
 from dpublish.noise.base import Noise
@@ -155,7 +154,9 @@ class JoinedHistograms(Mechanism):
     columns : names of the columns to publish; all declared columns when left out.
     target : the column that every other one is counted with, and joint tables where that is worth
         its noise; the schema's target when left out, "none" for no target.
-    bins : number of bins for numeric columns that declare none, about.
+    bins : number of bins for numeric columns that declare none, about; fewer, but no less than 8,
+        where they are found from the rows and would hold less than 7.5 standard deviations of the
+        noise that they are counted with.
     noise : "laplace" (pure epsilon), "gaussian" (needs delta or rho) or "auto": the one with less
         noise.
     column_share : share of the budget for the histograms of single columns. When left out, 2/5; or
@@ -184,6 +185,11 @@ class JoinedHistograms(Mechanism):
         or a release. Half of `choice_share` then pays for counts that tell how much of it holds.
     public_title : what the release calls the public table. Where it was read from is never
         published.
+
+    Examples
+    --------
+    >>> JoinedHistograms(target="ill").bins
+    32
     """
 
     method: ClassVar[str] = "joined-histograms"

@@ -9,11 +9,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpublish.declare.domain import Domain
-from dpublish.declare.rules import Fact, cells_where, with_cuts
+from dpublish.declare.rules import Fact, Total, cells_where, with_cuts
 from dpublish.declare.schema import Schema
-from dpublish.declare.totals import Total
 from dpublish.errors import PlanError, did_you_mean
-from dpublish.methods.adaptive_bins import STAGES, finds_bins, fine_domain
+from dpublish.methods.adaptive_bins import STAGES, bins_in_noise, finds_bins, fine_domain
 from dpublish.methods.histogram.mechanism import counted_rows, keeps_every_row
 from dpublish.methods.joined_histograms.public_table import (
     CHECK_PART,
@@ -171,13 +170,12 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
         column_share = _column_share(method, numeric, tight=tight)
         rest = 1 - column_share - choice_share - check_share - misfit_share
         bin_shares = {law: _bin_share(method, law, numeric, rest, tight=tight) for law in BIN_SHARE}
+        steps = None
         if cost.kind == "approximate":
             left = rest - bin_shares["gaussian"]
             steps = _gaussian_steps(
                 schema, count, choice_share, left, checks=method.public is not None
             )
-        else:
-            steps = None
         budget, paid, reason = _budget(method, schema, cost, count, steps)
         return budget, paid, reason, column_share, bin_shares[budget.law]
 
@@ -203,6 +201,7 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
         column_share, choice_share, misfit_share = 1 - bin_share, Fraction(0), Fraction(0)
         check_share = Fraction(0)
     pair_share = 1 - column_share - choice_share - check_share - misfit_share - bin_share
+    bins = bins_in_noise(method.bins, rows / labels**0.5, budget.deviation(column_share / count))
     if count > 1 and budget.bounded_range_epsilon(choice_share / (2 * MAX_ROUNDS * count)) == 0:
         raise PlanError(
             "The cost is so small that no pair of columns could be chosen for its share. Give a "
@@ -238,7 +237,7 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
         totals=totals,
         bin_share=bin_share,
         adaptive=adaptive,
-        bins=method.bins,
+        bins=bins,
         fine=fine,
         cell_deviations=cell_deviations,
         public=public,
@@ -256,7 +255,7 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
     if adaptive:
         sentences.append(
             f"The bins of {', '.join(adaptive)} are found from the rows, with noise, for "
-            f"{float(bin_share):.3g} of the cost: about {method.bins} each, narrow where rows are."
+            f"{float(bin_share):.3g} of the cost: about {bins} each, narrow where rows are."
         )
     if pair_deviation is not None:
         with_rounds = _deviation_with_rounds(method, budget, pair_share, count)

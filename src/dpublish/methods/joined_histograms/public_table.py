@@ -23,9 +23,9 @@ from dpublish.methods.draws import noisy_counts
 from dpublish.methods.importance_weights.public_sets import listed, read_source, set_titles
 from dpublish.methods.joined_histograms.rounds import room_for
 from dpublish.methods.joined_histograms.structure import Edge, LabelledRows
+from dpublish.models.junction_tree.cliques import group_levels, level_order
 from dpublish.models.junction_tree.consistency import Floats, Ints, fit_margins, sum_groups
 from dpublish.models.junction_tree.fit import join_tables
-from dpublish.models.junction_tree.grouping import group_levels, level_order
 from dpublish.models.junction_tree.model import Fitted, JunctionModel
 from dpublish.models.public_prior import (
     PSEUDO_ROWS,

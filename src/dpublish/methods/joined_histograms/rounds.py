@@ -19,10 +19,14 @@ import numpy as np
 
 from dpublish.methods.draws import choose
 from dpublish.methods.joined_histograms.structure import NOISE_COST, Edge, Labelled, rows_apart
-from dpublish.models.junction_tree.cliques import CliqueTree, clique_cells
+from dpublish.models.junction_tree.cliques import (
+    CliqueTree,
+    clique_cells,
+    group_levels,
+    level_order,
+)
 from dpublish.models.junction_tree.consistency import Floats, Ints, sum_groups
 from dpublish.models.junction_tree.fit import grouped_table
-from dpublish.models.junction_tree.grouping import group_levels, level_order
 from dpublish.models.junction_tree.model import JunctionModel
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.budget_split import BudgetSplit

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from dpublish.declare.encode import code_dtype
 from dpublish.declare.statistic import Tabulator
 from dpublish.methods.draws import choose
+from dpublish.models.junction_tree.cliques import group_levels, level_order
 from dpublish.models.junction_tree.consistency import Floats, Ints, sum_groups
-from dpublish.models.junction_tree.grouping import group_levels, level_order
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.budget_split import BudgetSplit, Law, in_proportion
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Workload = tuple[tuple[tuple[str, ...], Fraction], ...]
 """Names of columns, and the weight of their marginal."""
 ALL_PAIRS = 0.1
-"""Of the rows of an average cell of a pair: below that noise in all pairs is less than what a model
-of some pairs misses (benchmarks/defaults/list_warnings.py)."""
+"""Of the rows of an average cell of a pair: below that noise in pairs is less than what a model of
+all columns misses (benchmarks/defaults/alternatives)."""
 MAX_TRIPLES = 64
 """Triples of columns that rounds look at."""
 USUAL_WEIGHT = 4
@@ -34,27 +34,28 @@ USUAL_WEIGHT = 4
 
 
 def lists_of_pairs(shape: Sequence[int], rows: int | None, budget: BudgetSplit) -> list[str]:
-    """What measuring pairs directly would bring: of a few, and of all where that is nearer, by
-    `python -m benchmarks.defaults.list_warnings`."""
+    """Up to how many pairs measuring them directly is nearer, from public facts: by `python -m
+    benchmarks.defaults.alternatives --method joined-histograms`."""
     sizes = [one * other for one, other in itertools.combinations(shape, 2)]
-    if not sizes:
+    if not sizes or rows is None:
         return []
     laplace = budget.law == "laplace"
     typical = 0.5**0.5 if laplace else 0.8  # mean size by deviation
-    each = typical * budget.deviation(Fraction(1))
-    said = [
-        f"If cells of a few pairs of columns are all that is asked for, take workload: m pairs "
-        f"are off by about {each:,.3g} {'m' if laplace else 'sqrt(m)'} rows a cell, or less, on "
-        "average."
+    held = rows * len(sizes) / sum(sizes)
+    room = ALL_PAIRS * held / (typical * budget.deviation(Fraction(1)))
+    most = min(len(sizes), math.floor(room if laplace else room**2))
+    if most < 1:
+        return []
+    off = f"{typical * budget.deviation(Fraction(1, most)):,.3g} rows a cell"
+    if most == len(sizes):
+        return [
+            "If cells of pairs of columns are all that is asked for, take workload: it counts all "
+            f"{most:,} pairs of so few columns with an error of about {off}."
+        ]
+    return [
+        f"If cells of at most {most:,} pairs of columns are all that is asked for, take workload, "
+        f"which counts {most:,} with an error of about {off}, and fewer with less."
     ]
-    every = typical * budget.deviation(Fraction(1, len(sizes)))
-    held = (rows or 0) * len(sizes) / sum(sizes)
-    if every < ALL_PAIRS * held:
-        said.append(
-            f"So few columns have few pairs for so many rows: workload counts all {len(sizes)} "
-            f"with an error of about {every:,.3g} rows a cell."
-        )
-    return said
 
 
 def pair_weights(settings: JoinedSettings) -> tuple[dict[Edge, int], int]:

@@ -20,6 +20,7 @@ from dpublish.declare.schema import Schema
 from dpublish.methods.base import CellCounts, Mechanism, Output, SparseCounts
 from dpublish.methods.field_types import Interval
 from dpublish.methods.query_list import (
+    MAX_ROWS,
     read_request,
     reweigh,
     some_queries,
@@ -38,20 +39,6 @@ FAILURE = 0.05
 PASSES = 20
 MAX_UPDATES = 1 << 31
 """Cell updates in all; fewer passes over old answers are made where more would take minutes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class WeightsSettings(Settings):
-    """What multiplicative weights work with."""
-
-    domain: Domain
-    query_class: QueryClass = hidden()
-    rounds: int
-    queries: int
-    rows: int
-    sensitivity: Fraction
-    step_epsilon: Fraction
-    answer_scale: Fraction
 
 
 def learned_weights(noise: Noise, numbers: SparseCounts, plan: Plan[WeightsSettings]) -> Output:
@@ -101,7 +88,7 @@ def learned_weights(noise: Noise, numbers: SparseCounts, plan: Plan[WeightsSetti
         facts={
             "rows": int(rows),
             "queries": settings.query_class.text(),
-            "error_bound": min(rows, bound),
+            "error_bound": published_bound(bound, rows, public=plan.schema.relation.replaces),
         },
         tables={
             "cells": {"cell": np.arange(domain.size, dtype=np.uint64), "weight": weights},
@@ -111,6 +98,20 @@ def learned_weights(noise: Noise, numbers: SparseCounts, plan: Plan[WeightsSetti
             },
         },
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightsSettings(Settings):
+    """What multiplicative weights work with."""
+
+    domain: Domain
+    query_class: QueryClass = hidden()
+    rounds: int
+    queries: int
+    rows: int
+    sensitivity: Fraction
+    step_epsilon: Fraction
+    answer_scale: Fraction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +136,11 @@ class MultiplicativeWeights(Mechanism):
     rounds : T, how many queries are asked; chosen from the public size when left out.
     columns, bins : the columns, and the number of bins of numeric columns that declare none
         (instead of any precision).
+
+    Examples
+    --------
+    >>> MultiplicativeWeights(queries="marginals:2").queries
+    'marginals:2'
     """
 
     method: ClassVar[str] = "multiplicative-weights"
@@ -215,15 +221,7 @@ class MultiplicativeWeights(Mechanism):
                     rows_per_unit=schema.unit.max_rows,
                 ),
             ),
-            warnings=(
-                (
-                    f"Noise of its own for every query has a scale of {moved / epsilon:,.4g} rows, "
-                    f"no more than the {float(settings.answer_scale):,.4g} of an answer here: take "
-                    "workload, which measures such a list directly.",
-                )
-                if moved / epsilon <= float(settings.answer_scale)
-                else ()
-            ),
+            warnings=_nearer(settings, schema, moved / epsilon, epsilon),
         )
 
     def statistic(self, plan: Plan[WeightsSettings]) -> CellCounts:
@@ -231,6 +229,28 @@ class MultiplicativeWeights(Mechanism):
 
     def run(self, noise: Noise, numbers: SparseCounts, plan: Plan[WeightsSettings]) -> Output:
         return learned_weights(noise, numbers, plan)
+
+
+def _nearer(
+    settings: WeightsSettings, schema: Schema, direct: float, epsilon: float
+) -> tuple[str, ...]:
+    """Names workload where one of its ways has less noise than an answer here: measuring the list,
+    or a histogram, whose noise in half of all cells adds up to `cells`. By `python -m
+    benchmarks.defaults.alternatives --method multiplicative-weights`."""
+    answer, universe = float(settings.answer_scale), settings.domain.size
+    cells = float(schema.relation.l1) / epsilon * math.sqrt(universe / 2)
+    if direct <= answer:
+        return (
+            f"Noise of its own for every query has a scale of {direct:,.4g} rows, no more than the "
+            f"{answer:,.4g} of an answer here: take workload, which measures such a list directly.",
+        )
+    if cells <= answer:
+        return (
+            f"A histogram of all {universe:,} cells has noise of about {cells:,.4g} rows in half "
+            f"of them, no more than the {answer:,.4g} of an answer here: take workload, which "
+            "takes what is nearer for such a list.",
+        )
+    return ()
 
 
 def default_rounds(rows: int, epsilon: float, universe: int, queries: int) -> int:
@@ -252,3 +272,9 @@ def stated_bound(off: float, rounds: int, queries: int, scale: Fraction) -> floa
     answer = float(scale) * math.log(4 * rounds / FAILURE)
     choice = 2 * float(scale) * math.log(2 * queries * rounds / FAILURE)
     return off + answer + choice + 1
+
+
+def published_bound(bound: float, rows: float, *, public: bool) -> float:
+    """The bound that a release states. No answer is off by more than all rows, but only where their
+    number is public; where it is a guess, a bound of just as many says that there is none."""
+    return min(rows, bound) if public or bound >= MAX_ROWS else bound

@@ -20,6 +20,7 @@ from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import CellCounts, Mechanism, Output, SparseCounts
 from dpublish.methods.field_types import Interval
+from dpublish.methods.histogram.mechanism import counted_rows
 from dpublish.methods.query_list import multiset_scores, read_request, some_queries, true_answers
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost
@@ -33,21 +34,6 @@ MAX_POINTS = 64
 
 
 Rule = Literal["permute-and-flip", "exponential"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class NetSettings(Settings):
-    """What the net mechanism works with; `queries` is as its text reads."""
-
-    domain: Domain
-    query_class: QueryClass = hidden()
-    rule: Rule = hidden()
-    points: int
-    multisets: int
-    queries: int
-    rows: int
-    sensitivity: Fraction
-    error_bound: float = hidden()
 
 
 def chosen_net(noise: Noise, numbers: SparseCounts, plan: Plan[NetSettings]) -> Output:
@@ -79,6 +65,21 @@ def chosen_net(noise: Noise, numbers: SparseCounts, plan: Plan[NetSettings]) -> 
 
 
 @dataclass(frozen=True, kw_only=True)
+class NetSettings(Settings):
+    """What the net mechanism works with; `queries` is as its text reads."""
+
+    domain: Domain
+    query_class: QueryClass = hidden()
+    rule: Rule = hidden()
+    points: int
+    multisets: int
+    queries: int
+    rows: int
+    sensitivity: Fraction
+    error_bound: float = hidden()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Net(Mechanism):
     """A data set of `points` cells, chosen by its largest error over the query class.
 
@@ -102,6 +103,11 @@ class Net(Mechanism):
     rule : how the choice is drawn; permute-and-flip is never less accurate than the thesis's
         exponential.
     max_multisets : refuse more candidates than this.
+
+    Examples
+    --------
+    >>> Net(queries="marginals:1", points=4).rule
+    'permute-and-flip'
     """
 
     method: ClassVar[str] = "net"
@@ -141,6 +147,10 @@ class Net(Mechanism):
         resolution = min(1.0, math.sqrt(math.log(2 * request.count) / (2 * points)))
         lost = 2 * schema.unit.max_rows / epsilon * (math.log(multisets) + math.log(20))
         bound = min(float(request.rows), resolution * request.rows + lost)
+        # a data set of n points errs by every row that there is more or less
+        counted = counted_rows(schema, request.domain) == request.rows or (
+            schema.relation.replaces and schema.unit.column is None
+        )
         if request.queries.unit == 1:
             theorem = "Theorem 4"
             needed = theory.release_sample_size(
@@ -164,7 +174,7 @@ class Net(Mechanism):
             queries=request.count,
             rows=request.rows,
             sensitivity=sensitivity,
-            error_bound=bound,
+            error_bound=bound if counted else float(request.rows),
         )
         return Plan(
             method=self.method,
@@ -196,6 +206,14 @@ class Net(Mechanism):
                 f"{bound:,.0f} rows (95%): "
                 f"{resolution * request.rows:,.0f} since {points} points are coarse, {lost:,.0f} "
                 f"for privacy.",
+                *(
+                    ()
+                    if counted
+                    else (
+                        "The release states no bound: the number of rows is private, and each row "
+                        "more or less than n adds one to the error.",
+                    )
+                ),
                 f"{theorem} asks for n = {needed:,} rows for an error of 10%.",
                 *theory.class_sentences(
                     some_queries(table) / request.queries.unit,

@@ -132,6 +132,11 @@ class PrivateClassifier(Mechanism):
     coding : "centred" (numbers around the middle of their bounds, levels around their average, a
         constant with a penalty of its own) or "reference-levels".
     release_share : share of epsilon that covers rounding and solver error under "objective".
+
+    Examples
+    --------
+    >>> PrivateClassifier(target="ill").loss
+    'logistic'
     """
 
     method: ClassVar[str] = "private-classifier"

@@ -30,11 +30,11 @@ from dpublish.privacy.cost import exact
 DEFAULT_OPTIONS = (1, 2, 3, 4, 5, 6)
 DEFAULT_GAMMA = Fraction(1, 2)
 CHOICES = ((200, 1, Fraction(1, 2)), (750, 2, Fraction(3, 10)), (2500, 3, Fraction(1, 5)))
-MOST_CHOICES, CHOICE_SHARE = 4, Fraction(3, 20)
+MAX_CHOICES, CHOICE_SHARE = 4, Fraction(3, 20)
 """How many columns to choose, and the share of epsilon for each choice, by how well a choice tells
 columns apart (`clarity`): below the first limits few choices for more of epsilon each, then these.
 By `python -m benchmarks.defaults choices`."""
-MOST_FOR_CHOICES = Fraction(3, 5)
+MAX_FOR_CHOICES = Fraction(3, 5)
 MAX_BINS, BINNED_COLUMNS = 16, 3
 
 
@@ -56,13 +56,21 @@ class Words:
         factor = Fraction(1, 4) if way == "stop" else Fraction(1, 2)
         by_lei: BinRule = "all-columns" if paper else "published"
         return cls(
-            score=method.score or ("discernibility" if paper else "prediction"),
+            score=method.score or cls._score(method, way, paper=paper),
             choose_k=way,
             rule="exponential" if method.rule == "paper" else method.rule,
             bin_rule=method.bin_rule or ("noise" if way == "stop" else by_lei),
             threshold_factor=factor if method.threshold_factor is None else method.threshold_factor,
             default_factor=factor,
         )
+
+    @staticmethod
+    def _score(method: ProjectedHistogram, way: WayToChooseK, *, paper: bool) -> ScoreName:
+        """ "contrast" where columns are chosen one after the other; it has no charge that a curator
+        sets, and no way to judge sets of columns on a part of the rows."""
+        if paper:
+            return "discernibility"
+        return "contrast" if way == "stop" and method.cell_charge is None else "prediction"
 
 
 @dataclass(frozen=True)
@@ -105,7 +113,7 @@ def choices_by_rows(clear: float) -> tuple[int, Fraction]:
     for limit, most, share in CHOICES:
         if clear < limit:
             return most, share
-    return MOST_CHOICES, CHOICE_SHARE
+    return MAX_CHOICES, CHOICE_SHARE
 
 
 def count_columns(
@@ -123,7 +131,7 @@ def count_columns(
     if rows is not None:
         enough, share = choices_by_rows(clarity(schema, rows, epsilon, most))
     if method.k is not None:
-        share = min(share, MOST_FOR_CHOICES / method.k)
+        share = min(share, MAX_FOR_CHOICES / method.k)
         return ColumnCount(method.k, (method.k,), f"k = {method.k} was given.", choice_share=share)
     if rows is None:
         raise PlanError(
@@ -139,7 +147,7 @@ def count_columns(
             f"columns would be expected to hold fewer rows than {times:g} times the scale of its "
             "noise; what is not spent goes to the counts."
         )
-        share = min(share, MOST_FOR_CHOICES / len(options))
+        share = min(share, MAX_FOR_CHOICES / len(options))
         return ColumnCount(None, options, reason, stops=True, choice_share=share)
     sigma = exact(method.sigma, "sigma")
     if words.choose_k == "split":
@@ -236,7 +244,7 @@ def gamma_of(
             "gamma = 0.5: without a nominal size, choosing and counting share epsilon equally.",
         )
     changes = schema.relation.rows
-    if score == "prediction":
+    if score != "discernibility":
         blur = Fraction(
             changes, 4
         )  # there are n (q-1) / q rows to gain, twice the pairs a row that can be discerned

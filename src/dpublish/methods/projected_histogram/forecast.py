@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from dpublish.declare.domain import MAX_CELLS, Domain
@@ -105,7 +106,7 @@ def choice_sentences(settings: ProjectedSettings, count: ColumnCount) -> list[st
     on tables so small the others that were tried do no better."""
     columns, rows = len(settings.domain.axes) - 1, settings.rows
     epsilon = float(settings.selection_epsilon)
-    if rows is None or epsilon == 0 or settings.selection_score != "prediction":
+    if rows is None or epsilon == 0 or settings.selection_score == "discernibility":
         return []
     # a choice by rows told right is off by about this share of the rows
     noise = 2 * float(settings.score.sensitivity) * count.most / epsilon
@@ -118,29 +119,69 @@ def choice_sentences(settings: ProjectedSettings, count: ColumnCount) -> list[st
     ]
 
 
-def service_warnings(settings: ProjectedSettings, count: ColumnCount) -> list[str]:
-    """Where, by public facts, another method is likely to serve better (benchmarks/defaults)."""
+@dataclass(frozen=True)
+class Room:
+    """Rows times epsilon per feature of a linear model of all columns; whether most columns are one
+    feature each; whether they are few, with half of them left out."""
+
+    plenty: float
+    plain: bool
+    few: bool
+
+    @property
+    def for_all(self) -> bool:
+        return self.plenty > (PLENTY_WHERE_PLAIN if self.plain and self.few else PLENTY)
+
+    @property
+    def for_many(self) -> bool:
+        """Whether a classifier of all columns is better where many of them say a little."""
+        return self.plain and self.plenty > PLENTY_WHERE_PLAIN and not self.for_all
+
+
+def room_for_all(settings: ProjectedSettings, count: ColumnCount) -> Room | None:
+    """None where the rows are not public, or nothing is chosen by what predicts."""
     *axes, label = settings.domain.axes
     rows, free = settings.rows, settings.selection_epsilon == 0
-    if rows is None or free or settings.selection_score != "prediction":
-        return []
+    if rows is None or free or settings.selection_score == "discernibility":
+        return None
+    if len(axes) <= count.most:
+        return None
     found = 0 if settings.search is None else settings.search.epsilon
     paid = float(
         settings.selection_epsilon + settings.cell_epsilon + settings.count_epsilon + found
     )
     features = 1 + sum(1 if axis.ordered else axis.cardinality - 1 for axis in axes)
-    plenty = rows * paid / features / (1 if label.base == 2 else label.base)
-    plain = 2 * count.most <= len(axes) <= PLAIN_COLUMNS and features - 1 <= PLAIN_FEATURES * len(
-        axes
+    return Room(
+        rows * paid / features / (1 if label.base == 2 else label.base),
+        features - 1 <= PLAIN_FEATURES * len(axes),
+        2 * count.most <= len(axes) <= PLAIN_COLUMNS,
     )
-    if plenty > (PLENTY_WHERE_PLAIN if plain else PLENTY) and len(axes) > count.most:
-        return [
-            f"There are rows enough for all {len(axes)} columns ({plenty:,.0f} n epsilon per "
-            f"feature), of which at most {count.most} are published here. To predict "
-            f"'{settings.target}', private-classifier is likely to be as good or better; "
-            "joined-histograms publish all columns."
-        ]
-    return []
+
+
+def service_warnings(settings: ProjectedSettings, count: ColumnCount) -> list[str]:
+    """Where, by public facts, another method is likely to serve better (benchmarks/defaults)."""
+    room, columns = room_for_all(settings, count), len(settings.domain.axes) - 1
+    if room is None or not room.for_all:
+        return []
+    return [
+        f"There are rows enough for all {columns} columns ({room.plenty:,.0f} n epsilon per "
+        f"feature), of which at most {count.most} are published here. To predict "
+        f"'{settings.target}', private-classifier is likely to be as good or better; "
+        "joined-histograms publish all columns."
+    ]
+
+
+def service_sentences(settings: ProjectedSettings, count: ColumnCount) -> list[str]:
+    """Where it depends on how many columns matter, which no public fact tells: no warning, as most
+    of those would be wrong where few do (`python -m benchmarks.defaults many`)."""
+    room, columns = room_for_all(settings, count), len(settings.domain.axes) - 1
+    if room is None or not room.for_many:
+        return []
+    return [
+        f"If many of the {columns} columns say a little about '{settings.target}', "
+        f"private-classifier is likely to be better than the {count.most} at most that are "
+        "published here; if a few of them say most of it, these are about as good or better."
+    ]
 
 
 def warnings_for(settings: ProjectedSettings, count: ColumnCount) -> list[str]:

@@ -8,6 +8,8 @@ of a value of the cell's label counts:
     PAIRS    the pairs of rows in the cell whose labels differ
     PURITY   max(0, floor(grid * sum_y count_y^2 / count) - grid * charge)
 
+or, for contrast, over the classes of how far their levels differ in their shares of labels.
+
 Counts stay below 2^31, so that squares and their sums fit 64 bits; the caller checks the number of
 rows.
 """
@@ -133,6 +135,87 @@ def score_by_class(
                 score += cell_value(total, squares[level], mode, grid, charge)
                 totals[level] = 0
                 squares[level] = 0
+    return score
+
+
+@njit(cache=True, nogil=True)
+def table_contrast(
+    table: NDArray[np.uint32], levels: int, classes: int, labels: int, grid: int
+) -> np.int64:
+    """What a contingency table [class, label, level] holds of contrast: over classes, floor(grid *
+    sum of max(0, count(label, level) - rows(level) * rows(label) / rows) / 2)."""
+    score = np.int64(0)
+    held = np.zeros(labels, np.int64)
+    for group in range(classes):
+        first = group * labels * levels
+        rows = np.int64(0)
+        for label in range(labels):
+            held[label] = 0
+            for level in range(levels):
+                held[label] += np.int64(table[first + label * levels + level])
+            rows += held[label]
+        if rows == 0:
+            continue
+        above = np.int64(0)
+        for level in range(levels):
+            total = np.int64(0)
+            for label in range(labels):
+                total += np.int64(table[first + label * levels + level])
+            for label in range(labels):
+                count = np.int64(table[first + label * levels + level])
+                above += max(np.int64(0), count * rows - total * held[label])
+        score += class_contrast(above, rows, grid)
+    return score
+
+
+@njit(cache=True, nogil=True, inline="always")
+def class_contrast(above: np.int64, rows: np.int64, grid: int) -> Any:
+    """floor(grid * above / (2 rows)) in two parts: grid * above may not fit 64 bits."""
+    whole = above // (2 * rows)
+    return grid * whole + (grid * (above - whole * 2 * rows)) // (2 * rows)
+
+
+@njit(cache=True, nogil=True)
+def contrast_by_class(
+    starts: NDArray[np.int64],
+    labels_of: Codes,
+    codes: Codes,
+    cells: NDArray[np.int64],
+    levels: int,
+    labels: int,
+    entries: int,
+    grid: int,
+) -> np.int64:
+    """The same for rows sorted by class, in time that follows from the number of rows. `cells` has
+    a number below `entries` for each level and label that occur together; none: level * labels +
+    label."""
+    counts = np.zeros(entries, np.uint32)
+    totals = np.zeros(levels, np.int64)
+    held = np.zeros(labels, np.int64)
+    score = np.int64(0)
+    for group in range(starts.size - 1):
+        first, last = starts[group], starts[group + 1]
+        rows = last - first
+        for i in range(first, last):
+            level, label = np.int64(codes[i]), np.int64(labels_of[i])
+            counts[cells[i] if cells.size else level * labels + label] += np.uint32(1)
+            totals[level] += 1
+            held[label] += 1
+        above = np.int64(0)
+        # cells without rows are not above what is expected of them; others are visited once
+        for i in range(first, last):
+            level, label = np.int64(codes[i]), np.int64(labels_of[i])
+            cell = cells[i] if cells.size else level * labels + label
+            count = np.int64(counts[cell])
+            counts[cell] = np.uint32(0)
+            if count > 0:
+                above += max(np.int64(0), count * rows - totals[level] * held[label])
+        # everything is at zero for the next class
+        for i in range(first, last):
+            totals[np.int64(codes[i])] = 0
+            held[np.int64(labels_of[i])] = 0
+        if rows > 0:
+            score += class_contrast(above, rows, grid)
     return score
 
 

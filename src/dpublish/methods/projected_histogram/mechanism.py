@@ -41,12 +41,17 @@ from dpublish.methods.projected_histogram.discernibility import (
     private_kd,
     stopping_kd,
 )
-from dpublish.methods.projected_histogram.scores import PairCount, PairsPerRow, Purity
+from dpublish.methods.projected_histogram.scores import (
+    Contrast,
+    PairCount,
+    PairsPerRow,
+    Purity,
+)
 from dpublish.noise.base import ChoiceRule, IntArray, Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan, hidden
 
-ScoreName = Literal["discernibility", "prediction"]
+ScoreName = Literal["discernibility", "prediction", "contrast"]
 WayToChooseK = Literal["stop", "simulate", "public", "split"]
 BinRule = Literal["noise", "published", "all-columns"]
 RuleName = Literal["permute-and-flip", "exponential", "paper"]
@@ -96,7 +101,7 @@ class ProjectedSettings(CountSettings):
     selection_epsilon: Fraction
     selection_score: ScoreName
     cell_charge: int | None
-    score: PairCount | PairsPerRow | Purity = hidden()
+    score: PairCount | PairsPerRow | Purity | Contrast = hidden()
     sigma: Fraction = hidden()
     rule: ChoiceRule = hidden()
     stop_cells: int | None = hidden()
@@ -172,9 +177,11 @@ class ProjectedHistogram(Mechanism):
         each of three or 3/20 for each of four, or section 2.3.2 of the paper where k is chosen by
         one of its rules.
     tuning, lost_pairs, inclusion : B, l and p of the paper's rule for gamma.
-    score : "prediction" (charges a column for its cells) or "discernibility" (the paper's; favours
-        columns with many levels). "prediction" when left out.
-    cell_charge : rows that a cell is charged by score = "prediction".
+    score : "contrast" (rows whose label is not that of the others; finds rare labels and weak
+        effects), "prediction" (rows told right; charges a column for its cells) or
+        "discernibility" (the paper's; favours columns with many levels). When left out "contrast"
+        where choose_k is "stop" and no cell_charge is given, else "prediction".
+    cell_charge : rows that a cell is charged by score = "prediction"; 1 when left out.
     bins : number of bins for numeric columns that declare none; by `bin_rule` when left out.
     bin_share : share of epsilon for finding the bins of numeric columns that declare none from the
         rows; 0: even bins. When left out, 1/5 where bin_rule is "noise" and there are rows enough
@@ -189,6 +196,11 @@ class ProjectedHistogram(Mechanism):
     count_share : share of epsilon spent on a noisy total; by default 1/20 where the number of
         counted rows is private, else 0.
     max_support : refuse a plan that could expect more false cells than this.
+
+    Examples
+    --------
+    >>> ProjectedHistogram(target="ill", k=3).rows_per_cell
+    2
     """
 
     method: ClassVar[str] = "projected-histogram"
@@ -208,7 +220,7 @@ class ProjectedHistogram(Mechanism):
     lost_pairs: Annotated[Amount, Interval(above=0, below=1)] = LOST_PAIRS
     inclusion: Annotated[Amount, Interval(above=0, below=1)] = INCLUSION
     score: ScoreName | None = None
-    cell_charge: Annotated[int, Interval(1)] = 1
+    cell_charge: Annotated[int | None, Interval(1)] = None
     bins: Annotated[int | None, Interval(2)] = None
     bin_share: Annotated[Amount | None, Interval(0, below=1)] = None
     bin_rule: BinRule | None = None
@@ -272,7 +284,7 @@ def choose_columns(
         )
         return chosen, paid * step
     assert settings.rows is not None, "data splitting is planned for a public size only"
-    assert not isinstance(score, PairCount), "the number of rows of a part is never public"
+    assert isinstance(score, PairsPerRow | Purity), "the number of rows of a part is never public"
     split = split_kd(
         noise,
         table,

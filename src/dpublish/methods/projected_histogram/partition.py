@@ -354,6 +354,53 @@ class PurityPartition(Partition):
         return PurityPartition(table, grid=self.grid, charge=self.charge * table.rows // self.rows)
 
 
+class ContrastPartition(Partition):
+    """Value of a class that a column splits: floor(grid * sum over labels and levels of max(0,
+    count - rows of the level * share of the label in the class) / 2).
+
+    That is half of how many rows of the class have another label than they would if all levels had
+    the shares of the class. A class of one label has no such row, whatever splits it.
+    """
+
+    mode = PURITY
+    mixed = True
+
+    def __init__(self, table: CodedTable, *, grid: int) -> None:
+        super().__init__(table)
+        self.grid = grid
+
+    def cells_after(self, column: int) -> int:
+        """How many cells the columns chosen so far and one more span."""
+        return math.prod(self._levels[i] for i in (*self._chosen, column))
+
+    def _scout(self, table: CodedTable) -> Partition:
+        return ContrastPartition(table, grid=self.grid)
+
+    def _table_value(self, table: Table) -> int:
+        from dpublish.methods.projected_histogram.kernels import table_contrast
+
+        return int(
+            table_contrast(table.reshape(-1), table.shape[1], self.classes, self._labels, self.grid)
+        )
+
+    def _score_by_class(self, starts: NDArray[np.int64], codes: Codes, levels: int) -> int:
+        from dpublish.methods.projected_histogram.kernels import contrast_by_class
+
+        entries, cells = levels * self._labels, np.zeros(0, dtype=np.int64)
+        if entries > _CLASS_ENTRIES:
+            # levels and cells that occur, numbered densely: as many as there are rows at the most
+            found, codes = np.unique(codes, return_inverse=True)
+            levels = found.size
+            cells = codes.astype(np.int64) * self._labels + self._labels_of
+            found, cells = np.unique(cells, return_inverse=True)
+            entries = found.size
+        return int(
+            contrast_by_class(
+                starts, self._labels_of, codes, cells, levels, self._labels, entries, self.grid
+            )
+        )
+
+
 class Forecast:
     """Tables of a partition, and of those that follow if the columns of `path` are chosen one after
     the other. Private.

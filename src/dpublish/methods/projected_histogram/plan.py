@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import get_args
 
@@ -36,6 +37,7 @@ from dpublish.methods.projected_histogram.forecast import (
     expectations,
     expected_sentences,
     level_warnings,
+    service_sentences,
     service_warnings,
     warnings_for,
 )
@@ -48,6 +50,7 @@ from dpublish.methods.projected_histogram.mechanism import (
     WayToChooseK,
 )
 from dpublish.methods.projected_histogram.scores import (
+    Contrast,
     PairCount,
     PairsPerRow,
     Purity,
@@ -80,6 +83,7 @@ def plan_projected(
     target = target_of(method, schema)
     candidates = candidates_of(method, schema, target, words)
     rows = public_rows(method, schema)
+    words = scored_without_rows(method, words) if rows is None else words
     count = count_columns(method, schema, target, candidates, rows, words, cost.epsilon)
     gamma = gamma_given(method, count, len(candidates), words)
     cells = None if rows is None else stop_cells(method, schema, cost.epsilon, rows, gamma)
@@ -119,7 +123,7 @@ def plan_projected(
         max_support=method.max_support,
         search=search,
     )
-    score = score_of(words.score, schema, labels, method.cell_charge, count)
+    score = score_of(words.score, schema, labels, method.cell_charge or 1, count, rows)
     settings = ProjectedSettings(
         **vars(counting),
         target=target,
@@ -128,7 +132,7 @@ def plan_projected(
         gamma=gamma,
         selection_epsilon=paid - counting.cell_epsilon,
         selection_score=words.score,
-        cell_charge=method.cell_charge if words.score == "prediction" else None,
+        cell_charge=(method.cell_charge or 1) if words.score == "prediction" else None,
         score=score,
         sigma=sigma,
         rule=words.rule,
@@ -181,6 +185,7 @@ def plan_projected(
             noise_sentence(settings),
             *expected_sentences(method, settings, expected),
             *choice_sentences(settings, count),
+            *service_sentences(settings, count),
         ),
         warnings=(
             *warnings_for(settings, count),
@@ -213,16 +218,40 @@ def check_words(method: ProjectedHistogram) -> None:
                 f"{', '.join(known)}."
             )
     way = Words.of(method).choose_k
+    if way == "split" and method.score == "contrast":
+        raise PlanError(
+            'choose_k = "split" judges sets of columns, which score = "contrast" cannot: leave '
+            'score out, or give score = "prediction".'
+        )
     if method.public_data is not None and way != "public":
         raise PlanError(f'public_data is read for choose_k = "public" only, not for "{way}".')
 
 
+def scored_without_rows(method: ProjectedHistogram, words: Words) -> Words:
+    """What a candidate is charged for its cells under "contrast" depends on a public number of
+    rows."""
+    if method.score == "contrast":
+        raise PlanError(
+            'score = "contrast" needs a public number of rows: add nominal_size = ... to '
+            '[dataset], or give score = "prediction".'
+        )
+    return replace(words, score="prediction") if words.score == "contrast" else words
+
+
 def score_of(
-    name: ScoreName, schema: Schema, labels: int, charge: int, count: ColumnCount
-) -> PairCount | PairsPerRow | Purity:
+    name: ScoreName,
+    schema: Schema,
+    labels: int,
+    charge: int,
+    count: ColumnCount,
+    rows: int | None,
+) -> PairCount | PairsPerRow | Purity | Contrast:
     """The score that the columns are chosen by: over all rows, or within a part of them. The number
     of rows in a part is never public, and a cell there holds fewer rows."""
     changes = schema.relation.rows
+    if name == "contrast":
+        assert rows is not None, "scored_without_rows takes another score"
+        return Contrast(rows, changes)
     if name == "prediction":
         parts = len(count.options) + 1 if count.splits else 1
         return Purity(max(1, charge // parts), changes)

@@ -9,21 +9,32 @@ candidate, and how far one privacy unit can move it. `selection_scores.proof.md`
     PairsPerRow    the same divided by the number of rows, which may then be private
     Purity         rows one expects to name correctly within the cells, each cell charged for being
                    there
+    Contrast       rows whose label is not that of their class at large, less what chance gives
 """
 
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
 from dpublish.methods.projected_histogram.coded_table import CodedTable
-from dpublish.methods.projected_histogram.partition import PairPartition, Partition, PurityPartition
+from dpublish.methods.projected_histogram.partition import (
+    ContrastPartition,
+    PairPartition,
+    Partition,
+    PurityPartition,
+)
 
 GRID = 64
 """Purity is counted in 64ths of a row; rounding down to them costs no sensitivity."""
+
+CHANCE = Fraction(3, 20)
+"""What Contrast is charged, times sqrt(cells * rows): sqrt(p (1 - p) / (2 pi)) is 0.2 for even
+labels and 0.12 for a tenth. By `python -m benchmarks.defaults scores`."""
 
 
 class SelectionScore(abc.ABC):
@@ -130,6 +141,46 @@ class Purity(SelectionScore):
         self, partition: Partition, candidates: Sequence[int], *, more: int = 0
     ) -> list[Fraction]:
         return [Fraction(value, GRID) for value in partition.after(candidates, more=more)]
+
+
+@dataclass(frozen=True)
+class Contrast(SelectionScore):
+    """Half of sum over classes, labels and levels of max(0, count - rows of the level * share of
+    the label in the class), rounded down to the grid class by class, less a public charge for the
+    number of cells.
+
+    Linear in how far shares differ, where purity is quadratic: rare labels and weak effects stand
+    out from the noise of a choice. `rows` is the public number of rows, for the charge: a column
+    of pure noise has about sqrt(cells * rows * p (1 - p) / (2 pi)) rows of contrast.
+    """
+
+    rows: int
+    row_changes: int = 1
+
+    name: ClassVar[str] = "contrast"
+
+    @property
+    def sensitivity(self) -> Fraction:
+        return Fraction(self.row_changes)
+
+    def charge(self, cells: int) -> int:
+        """CHANCE * sqrt(cells * rows), in units of the grid, rounded down."""
+        square = CHANCE**2 * GRID**2 * min(cells, self.rows) * self.rows
+        return math.isqrt(int(square))
+
+    def start(self, table: CodedTable) -> Partition:
+        return ContrastPartition(table, grid=GRID)
+
+    def of(
+        self, partition: Partition, candidates: Sequence[int], *, more: int = 0
+    ) -> list[Fraction]:
+        assert isinstance(partition, ContrastPartition), "made by start"
+        return [
+            Fraction(value - self.charge(partition.cells_after(column)), GRID)
+            for column, value in zip(
+                candidates, partition.after(candidates, more=more), strict=True
+            )
+        ]
 
 
 def pair_rate_change(labels: int) -> Fraction:

@@ -56,14 +56,6 @@ FEW_ITEMS = 7
 pairs go (benchmarks/defaults/set_partition_warning.py)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PartitionSettings(ItemSettings):
-    """What a partitioning works with: the public tree of items, and what governs a run."""
-
-    taxonomy: Taxonomy = hidden()
-    rules: Rules = hidden()
-
-
 def noisy_itemsets(noise: Noise, numbers: Baskets, plan: Plan[PartitionSettings]) -> Output:
     """The mechanism. Measure the number of transactions; select partitions from the root of the
     taxonomy down, by noisy counts above public thresholds; measure the itemsets of the last."""
@@ -91,6 +83,14 @@ def noisy_itemsets(noise: Noise, numbers: Baskets, plan: Plan[PartitionSettings]
             "members": {"item": outcome.members},
         },
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionSettings(ItemSettings):
+    """What a partitioning works with: the public tree of items, and what governs a run."""
+
+    taxonomy: Taxonomy = hidden()
+    rules: Rules = hidden()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +134,11 @@ class SetPartition(Mechanism):
         height / budget for parts.
     count_share : share of epsilon for a noisy number of transactions, which bounds what is missing.
     max_partitions : stop splitting when noisy answers ask for more partitions than this.
+
+    Examples
+    --------
+    >>> SetPartition(column="basket", separator=",").fanout
+    10
     """
 
     method: ClassVar[str] = "set-partition"
@@ -304,6 +309,12 @@ def forecast_of(taxonomy: Taxonomy, rules: Rules) -> Forecast:
             f"count would pass."
         )
     scale, worst_scale = float(rules.scale_of(first)), rules.scale_of(QUANTA)
+    # later splits may have more children than the first, and pass only with more
+    deepest = max(
+        one(first, int(children), int(above))
+        for one in ((rule,) if single else (rules.partition_threshold, rules.leaf_threshold))
+        for children, above in zip(np.diff(taxonomy.child_offset), taxonomy.height, strict=True)
+    )
     return Forecast(
         best_itemset_scale=rules.scale_of(2 * QUANTA),
         best_itemset_threshold=best,
@@ -315,7 +326,7 @@ def forecast_of(taxonomy: Taxonomy, rules: Rules) -> Forecast:
         first_threshold=threshold,
         first_visible=threshold + 1 + math.ceil(scale * math.log(10)),
         itemset_standard_deviation=laplace_deviation(worst_scale),
-        itemset_error=counting_error(rules, taxonomy, first, threshold, itemsets=1),
+        itemset_error=counting_error(rules, taxonomy, first, deepest, itemsets=1),
     )
 
 
@@ -328,7 +339,8 @@ def counting_error(
     An itemset is lost where the noisy count of a partition around it is at most the threshold; its
     true count is then at most threshold plus noise. The paper takes one noise per itemset; here the
     chance is bounded over all splits of its chain. First splits have the widest noise, so that the
-    bound holds for itemsets of up to `typical_items` items.
+    bound holds for itemsets of up to `typical_items` items, with the largest threshold that any
+    split could have at that noise.
     """
     splits = likely_splits(taxonomy, rules.typical_items)
     scale = float(rules.scale_of(first))
@@ -371,6 +383,9 @@ def _sentences(
 ) -> tuple[str, ...]:
     cut: tuple[str, ...] = ()
     small: tuple[str, ...] = ()
+    typical = settings.rules.typical_items or settings.items
+    longest = settings.items if max_items is None else min(settings.items, max_items)
+    most = f" of up to {typical:,} items" if typical < longest else ""
     if max_items is not None:
         cut = (
             f"Every transaction is cut to its first {max_items:,} declared item(s); counts are of "
@@ -393,8 +408,8 @@ def _sentences(
         f"{float(forecast.worst_itemset_scale):,.4g}; only sets of items that more than "
         f"{forecast.best_itemset_threshold:,} to {forecast.worst_itemset_threshold:,} transactions "
         f"hold, and nothing besides, are published.",
-        f"The count of any one itemset is off by at most {forecast.itemset_error:,.4g} in 95 of "
-        f"100 releases, lost itemsets included (theorem 4.2 of the paper).",
+        f"The count of any one itemset{most} is off by at most {forecast.itemset_error:,.4g} in 95 "
+        f"of 100 releases, lost itemsets included (theorem 4.2 of the paper).",
         *small,
     )
 

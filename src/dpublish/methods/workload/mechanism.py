@@ -7,11 +7,10 @@ method, where that is expected to err less.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from dpublish.methods.histogram.mechanism import (
     total_is_public,
 )
 from dpublish.methods.query_list import true_answers, without_precision
+from dpublish.methods.workload.lists import Errors, Together, best_lists, squares_of, told
 from dpublish.methods.workload.measurement import (
     Measurement,
     list_sensitivity,
@@ -35,58 +35,26 @@ from dpublish.methods.workload.measurement import (
 )
 from dpublish.methods.workload.plan import (
     OTHERS,
-    Direct,
-    best_direct,
     comparison,
     consider,
     quoted,
     shortened,
-    words_of,
 )
-from dpublish.methods.workload.strategy import Part, asked_columns, parts_of
+from dpublish.methods.workload.strategy import asked_columns, parts_of, width_of
 from dpublish.models.residuals import Grouping
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan, Settings, hidden
-from dpublish.workloads.query_classes import (
-    Intervals,
-    Marginals,
-    QueryClass,
-    query_class,
-)
-
-if TYPE_CHECKING:
-    pass
+from dpublish.workloads.query_classes import QueryClass, members_of, query_class
 
 Answer = Literal["best", "direct", "histogram", "multiplicative-weights", "net"]
-How = Literal["tables", "queries", "other"]
+How = Literal["tables", "queries", "lists", "other"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkloadSettings(Settings):
-    """What answering a list works with: tables to measure, or all queries with one noise, or
-    another method with a plan of its own."""
-
-    domain: Domain
-    query_class: QueryClass = hidden()
-    how: How
-    chosen: str
-    budget: BudgetSplit = hidden()
-    grouping: Grouping = hidden()
-    measurements: tuple[Measurement, ...] = hidden()
-    sensitivity: Fraction
-    rows: int | None = hidden()
-    """The number of rows, where it is public."""
-    inner: Plan | None = hidden(default=None)
-    method: Mechanism | None = hidden(default=None)
-
-    def facts(self) -> dict[str, Any]:
-        theirs = {} if self.inner is None else self.inner.settings.facts()
-        return {**theirs, **super().facts()}
-
-
-def measured_tables(noise: Noise, numbers: TableCounts, settings: WorkloadSettings) -> Output:
+def measured_tables(
+    noise: Noise, numbers: TableCounts, settings: WorkloadSettings, where: str = ""
+) -> Output:
     """The mechanism over tables: add up, take the residual where that is measured, add noise."""
     grouping, budget = settings.grouping, settings.budget
     assert sum(one.share for one in settings.measurements) <= 1
@@ -102,7 +70,7 @@ def measured_tables(noise: Noise, numbers: TableCounts, settings: WorkloadSettin
                 budget,
                 one.sensitivity(grouping, budget),
                 one.share,
-                label=f"table {place + 1}",
+                label=f"{where}table {place + 1}",
             )
         )
         facts.append(
@@ -128,18 +96,44 @@ def measured_tables(noise: Noise, numbers: TableCounts, settings: WorkloadSettin
     )
 
 
-def measured_queries(noise: Noise, numbers: SparseCounts, settings: WorkloadSettings) -> Output:
+def measured_queries(
+    noise: Noise, numbers: SparseCounts, settings: WorkloadSettings, where: str = ""
+) -> Output:
     """The mechanism over answers: every query with noise of one scale."""
     queries, budget = settings.query_class, settings.budget
     table = queries.table(settings.domain)
     moved = list_sensitivity(table, budget)
     truth = true_answers(table, numbers, settings.domain)
-    values = _noisy(noise, truth, budget, moved, Fraction(1), label="answers")
+    values = _noisy(noise, truth, budget, moved, Fraction(1), label=f"{where}answers")
     scale = noise_scale(moved, budget)
     return Output(
         facts={**_facts(settings), "scale": str(scale)},
         tables={"answers": {"value": values}},
     )
+
+
+def measured_lists(noise: Noise, numbers: TableCounts, settings: WorkloadSettings) -> Output:
+    """The mechanism over several lists: each as if it were alone, with its share of the budget."""
+    assert sum(one.share for one in settings.lists) <= 1
+    facts: list[dict[str, Any]] = []
+    tables: dict[str, Mapping[str, Any]] = {}
+    for place, one in enumerate(settings.lists, start=1):
+        own = one.settings
+        assert own.budget == settings.budget.holding(settings.budget.amount * one.share)
+        if own.how == "tables":
+            made = measured_tables(noise, numbers, own, f"list {place}, ")
+        else:
+            cells = cells_of(numbers, _places(own.domain, settings.domain))
+            made = measured_queries(noise, cells, own, f"list {place}, ")
+        facts.append(
+            {"classes": list(one.classes), **made.facts, "columns": list(own.domain.names)}
+        )
+        tables |= {f"{name}_{place}": table for name, table in made.tables.items()}
+    return Output(facts={**_facts(settings), "lists": facts}, tables=tables)
+
+
+def _places(some: Domain, domain: Domain) -> tuple[int, ...]:
+    return tuple(domain.names.index(name) for name in some.names)
 
 
 def _noisy(
@@ -168,22 +162,77 @@ def _facts(settings: WorkloadSettings) -> dict[str, Any]:
 
 def table_at(numbers: TableCounts, one: Measurement, grouping: Grouping) -> IntArray:
     """The exact counts of a measured table, from the smallest counted one that holds it."""
-    wanted = {place for place, _ in one.at}
-    holding = [places for places in numbers.tables if wanted <= set(places)]
-    places = min(holding, key=lambda some: (numbers.tables[some].size, some))
+    places = _holding(numbers, {place for place, _ in one.at})
     finest = grouping.finest(places)
     leaves = padded(numbers.tables[places], grouping, finest)
     return np.asarray(grouping.sums(leaves, finest, one.at), dtype=np.int64)
 
 
-def counted_tables(measurements: Sequence[Measurement]) -> tuple[tuple[int, ...], ...]:
+def _holding(numbers: TableCounts, wanted: set[int]) -> tuple[int, ...]:
+    """The smallest counted table that has these columns."""
+    holding = [places for places in numbers.tables if wanted <= set(places)]
+    return min(holding, key=lambda some: (numbers.tables[some].size, some))
+
+
+def cells_of(numbers: TableCounts, places: tuple[int, ...]) -> SparseCounts:
+    """The exact counts of all cells of some columns, from a counted table that holds these."""
+    held = _holding(numbers, set(places))
+    rest = tuple(axis for axis, place in enumerate(held) if place not in places)
+    counts = numbers.tables[held].sum(axis=rest, dtype=np.int64).reshape(-1)
+    return SparseCounts(np.arange(counts.size, dtype=np.uint64), counts)
+
+
+def counted_tables(settings: WorkloadSettings) -> tuple[tuple[int, ...], ...]:
     """The tables that hold all measured ones, without those that another holds."""
-    places = {tuple(place for place, _ in one.at) for one in measurements}
+    places = {
+        tuple(place for place, _ in one.at)
+        for some in (settings, *(one.settings for one in settings.lists))
+        for one in some.measurements
+    }
+    places |= {
+        _places(one.settings.domain, settings.domain)
+        for one in settings.lists
+        if one.settings.how == "queries"
+    }
     return tuple(
         sorted(
             some for some in places if some and not any(set(some) < set(other) for other in places)
         )
     ) or ((0,),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadSettings(Settings):
+    """What answering a list works with: tables to measure, or all queries with one noise, or
+    several lists that are measured apart, or another method with a plan of its own."""
+
+    domain: Domain
+    query_class: QueryClass = hidden()
+    how: How
+    chosen: str
+    budget: BudgetSplit = hidden()
+    grouping: Grouping = hidden()
+    measurements: tuple[Measurement, ...] = hidden()
+    sensitivity: Fraction
+    rows: int | None = hidden()
+    """The number of rows, where it is public."""
+    lists: tuple[Sublist, ...] = hidden(default=())
+    inner: Plan | None = hidden(default=None)
+    method: Mechanism | None = hidden(default=None)
+
+    def facts(self) -> dict[str, Any]:
+        theirs = {} if self.inner is None else self.inner.settings.facts()
+        return {**theirs, **super().facts()}
+
+
+@dataclass(frozen=True)
+class Sublist:
+    """Classes of a list that are measured together, by their places, with a share of the budget of
+    the list: `settings` has that much and no more."""
+
+    classes: tuple[int, ...]
+    share: Fraction
+    settings: WorkloadSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,10 +254,17 @@ class Workload(Mechanism):
 
     Parameters
     ----------
-    queries : a query class, or its text ("marginals:2", "intervals:age", "predicates:age > 40").
+    queries : a query class, or its text ("marginals:2", "intervals:age", "predicates:age > 40"); or
+        several in one list ("marginals:2;intervals:age;predicates:age > 40;age < 20"), of which
+        each class counts alike.
     answer : "best" takes what is expected to err least; or the way itself: "direct", "histogram",
         "multiplicative-weights", "net".
     columns, bins : the columns, and the number of bins of numeric columns that declare none.
+
+    Examples
+    --------
+    >>> Workload(queries="marginals:2;intervals:age").answer
+    'best'
     """
 
     method: ClassVar[str] = "workload"
@@ -233,22 +289,25 @@ class Workload(Mechanism):
         queries = query_class(query_class(self.queries).text())
         domain, bins = self._domain(schema, queries)
         coarse = without_precision(schema, self.bins)
-        parts = parts_of(queries, domain)
-        if not parts:
-            raise PlanError(
-                f"The class '{queries.text()}' has no query over {', '.join(domain.names)}."
-            )
+        groups = [parts_of(one, domain) for one in members_of(queries)]
+        for one, parts in zip(members_of(queries), groups, strict=True):
+            if not parts:
+                raise PlanError(
+                    f"The class '{one.text()}' has no query over {', '.join(domain.names)}."
+                )
         known = public_rows(schema) if total_is_public(schema, domain) else None
-        direct = best_direct(queries, domain, parts, budget, known)
-        errors: dict[str, float] = {}
-        if direct is not None:
-            errors["direct"] = math.sqrt(direct.mean_square)
+        direct, alone = best_lists(queries, domain, groups, budget, known)
+        squares: dict[str, tuple[float, ...]] = {}
+        if direct:
+            squares["direct"] = squares_of(direct)
         plans: dict[str, tuple[Mechanism, Plan]] = {}
         reasons: dict[str, str] = {}
         for name in OTHERS:
             if self.answer in ("best", name):
-                consider(name, queries, coarse, cost, domain, bins, parts, plans, errors, reasons)
-        chosen = self._choose(errors, reasons, direct is not None, plans)
+                consider(name, queries, coarse, cost, domain, bins, groups, plans, squares, reasons)
+        counts = [sum(part.count for part in parts) for parts in groups]
+        errors = Errors(queries, tuple(counts), tuple(alone), squares)
+        chosen = self._choose(errors, reasons, bool(direct), plans)
         return self._planned(
             schema,
             cost,
@@ -261,7 +320,6 @@ class Workload(Mechanism):
             errors,
             reasons,
             chosen,
-            parts,
         )
 
     def statistic(self, plan: Plan[WorkloadSettings]) -> Statistic:
@@ -270,12 +328,14 @@ class Workload(Mechanism):
             return settings.method.statistic(settings.inner)
         if settings.how == "queries":
             return CellCounts(settings.domain)
-        return ContingencyTables(settings.domain, counted_tables(settings.measurements))
+        return ContingencyTables(settings.domain, counted_tables(settings))
 
     def run(self, noise: Noise, numbers: Any, plan: Plan[WorkloadSettings]) -> Output:
         settings = plan.settings
         if settings.method is not None and settings.inner is not None:
             return settings.method.run(noise, numbers, settings.inner)
+        if settings.how == "lists":
+            return measured_lists(noise, numbers, settings)
         if settings.how == "queries":
             return measured_queries(noise, numbers, settings)
         return measured_tables(noise, numbers, settings)
@@ -295,8 +355,7 @@ class Workload(Mechanism):
         kept = tuple(names[place] for place in asked)
         bins = self.bins
         if bins is None and schema.size_or_nominal is not None:
-            wide = queries.width if isinstance(queries, Marginals) else len(kept)
-            wide = 1 if isinstance(queries, Intervals) else wide
+            wide = max(width_of(one, coarse.domain(kept, bins=64)) for one in members_of(queries))
             bins = lei_bins(schema.size_or_nominal * schema.unit.max_rows, min(wide, len(kept)))
         domain = coarse.domain(kept, bins=bins)
         if domain.size < 2:
@@ -305,18 +364,18 @@ class Workload(Mechanism):
 
     def _choose(
         self,
-        errors: Mapping[str, float],
+        errors: Errors,
         reasons: Mapping[str, str],
         direct: bool,
         plans: Mapping[str, Any],
     ) -> str:
         if self.answer == "best":
-            if not errors:
+            if not errors.squares:
                 raise PlanError(
                     "No method answers this list: it needs a table that is too large to measure, "
                     "and " + "; ".join(f"{name}: {why}" for name, why in reasons.items())
                 )
-            return min(errors, key=lambda name: (errors[name], name != "direct"))
+            return errors.least()
         if self.answer == "direct" and not direct:
             raise PlanError(
                 "This list cannot be measured directly: it needs a table that is too large. "
@@ -334,30 +393,40 @@ class Workload(Mechanism):
         queries: QueryClass,
         budget: BudgetSplit,
         known: int | None,
-        direct: Direct | None,
+        direct: Sequence[Together],
         plans: Mapping[str, tuple[Mechanism, Plan]],
-        errors: Mapping[str, float],
+        errors: Errors,
         reasons: Mapping[str, str],
         chosen: str,
-        parts: Sequence[Part],
     ) -> Plan[WorkloadSettings]:
         method, inner = plans.get(chosen, (None, None)) if chosen != "direct" else (None, None)
-        ours = direct if chosen == "direct" else None
-        measurements = ours.strategy.measurements if ours and ours.strategy else ()
-        settings = WorkloadSettings(
-            domain=domain,
-            query_class=queries,
-            how="other" if ours is None else "tables" if ours.strategy else "queries",
-            chosen=chosen,
-            budget=budget,
-            grouping=ours.strategy.grouping if ours and ours.strategy else Grouping(()),
-            measurements=measurements,
-            sensitivity=budget.sensitivity if ours is None else ours.sensitivity,
-            rows=known,
-            inner=inner,
-            method=method,
-        )
-        count = sum(part.count for part in parts)
+        ours = direct if chosen == "direct" else ()
+        parts = [
+            Sublist(
+                one.classes,
+                one.share,
+                _settings(one, budget.holding(budget.amount * one.share), known),
+            )
+            for one in ours
+        ]
+        if len(parts) == 1:
+            settings = parts[0].settings
+        else:
+            settings = WorkloadSettings(
+                domain=domain,
+                query_class=queries,
+                how="lists" if parts else "other",
+                chosen=chosen,
+                budget=budget,
+                grouping=Grouping(()),
+                measurements=(),
+                sensitivity=budget.sensitivity,
+                rows=known,
+                lists=tuple(parts),
+                inner=inner,
+                method=method,
+            )
+        count, said = sum(errors.counts), errors.overall()
         return Plan(
             method=self.method,
             kind=self.kind if inner is None else inner.kind,
@@ -371,16 +440,34 @@ class Workload(Mechanism):
             },
             settings=settings,
             forecast={
-                "expected_error": errors.get(chosen),
-                "expected_errors": dict(errors),
+                "expected_error": said.get(chosen),
+                "expected_errors": said,
+                "expected_errors_by_class": errors.by_class(),
                 "not_compared": dict(reasons),
             },
             sentences=(
                 f"{count:,} queries ({shortened(queries.text())}) over {', '.join(domain.names)}.",
                 f"Cost {cost.describe()}, protecting {schema.unit.describe()} "
                 f"({schema.neighbours}).",
-                *comparison(errors, reasons, chosen, self.answer),
-                *(words_of(ours, domain, budget) if ours else quoted(chosen, inner)),
+                *comparison(said, reasons, chosen, self.answer),
+                *errors.sentences(chosen),
+                *(line for one in ours for line in told(one, domain, budget, len(ours))),
+                *quoted(chosen, inner),
             ),
             warnings=() if inner is None else tuple(inner.warnings),
         )
+
+
+def _settings(one: Together, budget: BudgetSplit, known: int | None) -> WorkloadSettings:
+    strategy = one.direct.strategy
+    return WorkloadSettings(
+        domain=one.domain,
+        query_class=one.queries,
+        how="tables" if strategy else "queries",
+        chosen="direct",
+        budget=budget,
+        grouping=strategy.grouping if strategy else Grouping(()),
+        measurements=strategy.measurements if strategy else (),
+        sensitivity=one.direct.sensitivity,
+        rows=known,
+    )

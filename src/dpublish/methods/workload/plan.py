@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -21,13 +21,19 @@ from dpublish.methods.multiplicative_weights.mechanism import MultiplicativeWeig
 from dpublish.methods.net.mechanism import Net, NetSettings, multiset_at
 from dpublish.methods.query_list import multiset_scores, reweigh, weighted_answers
 from dpublish.methods.workload.measurement import list_sensitivity, noise_scale
-from dpublish.methods.workload.strategy import Part, Strategy, best_strategy
+from dpublish.methods.workload.strategy import Part, Strategy, best_strategy, mean_square
+from dpublish.models.noisy_counts import Suppression
 from dpublish.models.residuals import Grouping
-from dpublish.models.thresholded_counts import Suppression
 from dpublish.privacy.budget_split import BudgetSplit, laplace_variance
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
-from dpublish.workloads.query_classes import Intervals, Marginals, Predicates, QueryClass
+from dpublish.workloads.query_classes import (
+    Intervals,
+    Marginals,
+    Predicates,
+    QueryClass,
+    members_of,
+)
 
 OTHERS: Mapping[str, Any] = {
     "histogram": Histogram,
@@ -45,29 +51,44 @@ class Direct:
     strategy: Strategy | None
     sensitivity: Fraction
     mean_square: float
+    """By the weights of the parts."""
+    squares: tuple[float, ...]
+    """The mean of each class of the list."""
 
 
 def best_direct(
     queries: QueryClass,
     domain: Domain,
-    parts: Sequence[Part],
+    groups: Sequence[Sequence[Part]],
     budget: BudgetSplit,
     known: int | None,
+    listed: Domain | None = None,
 ) -> Direct | None:
-    ranges = isinstance(queries, Intervals | Predicates)
-    strategy = best_strategy(
-        parts, domain, budget, rows_are_public=known is not None, ranges=ranges
-    )
-    found = [Direct(strategy, budget.sensitivity, strategy.mean_square)] if strategy else []
+    """`groups` has the parts of each class of the list; `listed` the columns that it looks at,
+    where these are not all."""
+    classes = members_of(queries)
+    ranges = any(isinstance(one, Intervals | Predicates) for one in classes)
+    public = known is not None
+    every = [part for parts in groups for part in parts]
+    strategy = best_strategy(every, domain, budget, rows_are_public=public, ranges=ranges)
+    found = []
+    if strategy is not None:
+        squares = tuple(
+            mean_square(strategy, [replace(one, weight=1.0) for one in parts], budget, public)
+            for parts in groups
+        )
+        found.append(Direct(strategy, budget.sensitivity, strategy.mean_square, squares))
     try:
-        table = None if isinstance(queries, Marginals) else queries.table(domain)
+        tables = all(isinstance(one, Marginals) for one in classes)
+        table = None if tables else queries.table(listed or domain)
     except (PlanError, MemoryError):
         table = None
-    if table is not None and domain.size <= MAX_LISTED:
+    if table is not None and (listed or domain).size <= MAX_LISTED:
         moved = list_sensitivity(table, budget)
         scale = float(noise_scale(moved, budget))
         variance = laplace_variance(scale) if budget.law == "laplace" else scale
-        found.append(Direct(None, moved, variance / queries.unit**2))
+        square = variance / queries.unit**2
+        found.append(Direct(None, moved, square, (square,) * len(groups)))
     return min(found, key=lambda one: one.mean_square, default=None)
 
 
@@ -78,13 +99,13 @@ def consider(
     cost: Cost,
     domain: Domain,
     bins: int | None,
-    parts: Sequence[Part],
+    groups: Sequence[Sequence[Part]],
     plans: dict[str, tuple[Mechanism, Plan]],
-    errors: dict[str, float],
+    squares: dict[str, tuple[float, ...]],
     reasons: dict[str, str],
 ) -> None:
-    """Plan another method for the same list, and forecast its error, or say why not."""
-
+    """Plan another method for the same list, and forecast the mean square of its error for each
+    class of the list, or say why not."""
     if cost.kind != "pure":
         reasons[name] = "it needs a pure epsilon"
         return
@@ -104,16 +125,16 @@ def consider(
     if rows is not None and domain.size <= MAX_CELLS:
         rows *= schema.unit.max_rows
         if name == "histogram":
-            found = histogram_error(parts, domain, rows, inner.settings)
+            found = histogram_squares(groups, domain, rows, inner.settings)
         elif name == "net":
             epsilon = float(cost.epsilon)
-            found = net_error(domain, rows, inner.settings, epsilon)
+            found = net_squares(domain, rows, inner.settings, epsilon)
         else:
-            found = weights_error(domain, rows, inner.settings)
+            found = weights_squares(domain, rows, inner.settings)
     if found is None:
         reasons[name] = "trying it on made-up tables of this size takes too long"
         return
-    errors[name] = found
+    squares[name] = found
 
 
 def shortened(text: str) -> str:
@@ -144,7 +165,9 @@ def comparison(
     return lines
 
 
-def words_of(ours: Direct, domain: Domain, budget: BudgetSplit) -> list[str]:
+def words_of(
+    ours: Direct, domain: Domain, budget: BudgetSplit, whole: str = "the budget"
+) -> list[str]:
     law = "discrete Laplace" if budget.law == "laplace" else "discrete Gaussian"
     if ours.strategy is None:
         return [f"Every answer gets {law} noise by itself."]
@@ -157,7 +180,7 @@ def words_of(ours: Direct, domain: Domain, budget: BudgetSplit) -> list[str]:
     more = f" and {count - 8} more" if count > 8 else ""
     return [
         f"{count} table{'s are' if count > 1 else ' is'} measured with {law} noise, by shares of "
-        f"the budget: {', '.join(named)}{more}. Every answer is unbiased, and its variance known."
+        f"{whole}: {', '.join(named)}{more}. Every answer is unbiased, and its variance known."
     ]
 
 
@@ -214,18 +237,31 @@ def _whole(shares: Floats, rows: int) -> Floats:
     return counts
 
 
-def histogram_error(
-    parts: Sequence[Part], domain: Domain, rows: int, settings: CountSettings
-) -> float | None:
-    """The root mean square error of a thresholded histogram, the larger one of the stand-ins; None
-    where its threshold is not known beforehand."""
+def histogram_squares(
+    groups: Sequence[Sequence[Part]], domain: Domain, rows: int, settings: CountSettings
+) -> tuple[float, ...] | None:
+    """The mean square error of a thresholded histogram, for each class of a list the larger one of
+    the stand-ins; None where its threshold is not known beforehand."""
     if settings.threshold is None:
         return None
     law = Suppression(settings.threshold, settings.scale)
-    return max(_thresholded_error(parts, domain, table, law) for table in stand_ins(domain, rows))
+    return _larger(
+        [_thresholded_square(parts, domain, table, law) for parts in groups]
+        for table in stand_ins(domain, rows)
+    )
 
 
-def _thresholded_error(
+def _larger(each: Iterable[Sequence[float]]) -> tuple[float, ...]:
+    return tuple(max(some) for some in zip(*each, strict=True))
+
+
+def _by_class(squares: Floats, queries: QueryClass, domain: Domain) -> list[float]:
+    """Means over the queries of each class of a list."""
+    ends = np.cumsum([one.size(domain) for one in members_of(queries)])[:-1]
+    return [float(some.mean()) for some in np.split(squares, ends)]
+
+
+def _thresholded_square(
     parts: Sequence[Part], domain: Domain, table: Floats, law: Suppression
 ) -> float:
     scale = float(law.scale)
@@ -253,10 +289,12 @@ def _thresholded_error(
             over = np.stack([truth, said, values**2 @ over[2], unseen])
         off = over[1] + left * over[3] / every - over[0]
         squares += float((off**2 + over[2]).mean()) * part.count
-    return math.sqrt(squares / sum(part.count for part in parts))
+    return squares / sum(part.count for part in parts)
 
 
-def weights_error(domain: Domain, rows: int, settings: WeightsSettings) -> float | None:
+def weights_squares(
+    domain: Domain, rows: int, settings: WeightsSettings
+) -> tuple[float, ...] | None:
     """The same of multiplicative weights, run once on each stand-in with fewer passes; None where
     that would take long."""
     if settings.queries * domain.size * settings.rounds > MAX_WORK:
@@ -266,7 +304,7 @@ def weights_error(domain: Domain, rows: int, settings: WeightsSettings) -> float
     table = settings.query_class.table(domain)
     unit = settings.query_class.unit
     scale = float(settings.sensitivity / settings.step_epsilon)
-    worst = 0.0
+    found = []
     for place, stand_in in enumerate(stand_ins(domain, rows)):
         truth = weighted_answers(table, stand_in.reshape(-1))
         weights = np.full(domain.size, rows / domain.size)
@@ -281,32 +319,34 @@ def weights_error(domain: Domain, rows: int, settings: WeightsSettings) -> float
                 for one, answer in reversed(asked):
                     reweigh(weights, table[one] / unit, answer, float(rows))
         off = (weighted_answers(table, weights) - truth) / unit
-        worst = max(worst, math.sqrt(float(np.square(off).mean())))
-    return worst
+        found.append(_by_class(np.square(off), settings.query_class, domain))
+    return _larger(found)
 
 
-def net_error(domain: Domain, rows: int, settings: NetSettings, epsilon: float) -> float | None:
+def net_squares(
+    domain: Domain, rows: int, settings: NetSettings, epsilon: float
+) -> tuple[float, ...] | None:
     """The same of the net mechanism, from the law of its choice on each stand-in; None where
     looking at all data sets would take long."""
     if settings.multisets * settings.queries > MAX_WORK:
         return None
     table = settings.query_class.table(domain)
     scores = np.empty(settings.multisets, dtype=np.int64)
-    worst = 0.0
+    found = []
     for stand_in in stand_ins(domain, rows):
         truth = weighted_answers(table, stand_in.reshape(-1))
         target = np.rint(settings.points * truth).astype(np.int64)
         multiset_scores(target, rows * table.astype(np.int64), settings.points, scores)
         chance = np.exp((scores - scores.max()) * (epsilon / (2 * float(settings.sensitivity))))
         upto = np.cumsum(chance / chance.sum())
-        squares = 0.0
+        squares = np.zeros(len(table))
         for draw in range(DRAWS):
             index = min(int(np.searchsorted(upto, (draw + 0.5) / DRAWS)), settings.multisets - 1)
             cells = multiset_at(index, domain.size, settings.points)
             said = table[:, cells].sum(axis=1) * (rows / settings.points)
-            squares += float(np.square((said - truth) / settings.query_class.unit).mean())
-        worst = max(worst, math.sqrt(squares / DRAWS))
-    return worst
+            squares += np.square((said - truth) / settings.query_class.unit) / DRAWS
+        found.append(_by_class(squares, settings.query_class, domain))
+    return _larger(found)
 
 
 def _uniform(name: str, count: int) -> Floats:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -34,6 +34,7 @@ from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.workloads.query_classes import (
     Intervals,
     Marginals,
+    MixedQueries,
     Parities,
     Predicates,
     QueryClass,
@@ -56,16 +57,19 @@ LEAST_SHARE = 0.002
 @dataclass(frozen=True)
 class Part:
     """Queries over some columns: `values` has one row per query, over their cells; None stands for
-    every cell alone. Where only some were looked at, `count` is the number of all."""
+    every cell alone. Where only some were looked at, `count` is the number of all. `weight` is what
+    the square of the error of one of them counts."""
 
     places: tuple[int, ...]
     values: NDArray[np.generic] | None
     count: int
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """What is measured, and the mean square error of the queries that follows."""
+    """What is measured, and the mean square error of the queries, by their weights, that
+    follows."""
 
     grouping: Grouping
     measurements: tuple[Measurement, ...]
@@ -77,6 +81,9 @@ class Strategy:
 
 def asked_columns(queries: QueryClass, domain: Domain) -> tuple[int, ...]:
     """The columns that the queries look at."""
+    if isinstance(queries, MixedQueries):
+        every = {place for one in queries.members for place in asked_columns(one, domain)}
+        return tuple(sorted(every))
     if isinstance(queries, Predicates):
         from dpublish.query.predicate import columns_of, parse_predicate
 
@@ -92,8 +99,17 @@ def asked_columns(queries: QueryClass, domain: Domain) -> tuple[int, ...]:
     return tuple(range(len(domain.axes)))
 
 
+def width_of(queries: QueryClass, domain: Domain) -> int:
+    """How many columns the queries of one class look at together."""
+    if isinstance(queries, Marginals):
+        return queries.width
+    return 1 if isinstance(queries, Intervals) else len(asked_columns(queries, domain))
+
+
 def parts_of(queries: QueryClass, domain: Domain) -> list[Part]:
     """The queries by the columns they look at."""
+    if isinstance(queries, MixedQueries):
+        return [part for one in queries.members for part in parts_of(one, domain)]
     if isinstance(queries, Marginals):
         places = range(len(domain.axes))
         return [
@@ -154,7 +170,7 @@ def _predicates(queries: Predicates, domain: Domain) -> Iterator[Part]:
 
 
 def asked_squares(parts: Sequence[Part], grouping: Grouping) -> dict[Resolution, float]:
-    """The sum over all queries of the square of what each residual is multiplied by."""
+    """The sum over all queries, by weight, of the square of what each residual is multiplied by."""
     asked: dict[Resolution, float] = {}
     for part in parts:
         at = grouping.finest(part.places)
@@ -171,9 +187,15 @@ def asked_squares(parts: Sequence[Part], grouping: Grouping) -> dict[Resolution,
                 one: times * float(np.square(found).sum())
                 for one, found in grouping.mean_residuals(values, at).items()
             }
+        least = 1e-12 * max(squares.values())  # what rounding leaves of a residual is nothing
         for one, square in squares.items():
-            asked[one] = asked.get(one, 0.0) + square
+            counts = part.weight * square if square > least else 0.0
+            asked[one] = asked.get(one, 0.0) + counts
     return asked
+
+
+def total_weight(parts: Sequence[Part]) -> float:
+    return sum(part.weight * part.count for part in parts)
 
 
 # -- the choice
@@ -220,8 +242,7 @@ def _optimised(
     if sum(math.prod(level + 1 for _, level in at) for at in targets) > 4 * MAX_RESIDUALS:
         return None
     asked = asked_squares(parts, grouping)
-    least = 1e-12 * max(asked.values())  # what rounding leaves of a residual is nothing
-    needed = [one for one in asked if asked[one] > least and (one or not rows_are_public)]
+    needed = [one for one in asked if asked[one] > 0 and (one or not rows_are_public)]
     if len(asked) > MAX_RESIDUALS or not needed:
         return None
     candidates = _candidates(targets, list(asked), grouping, rows_are_public)
@@ -233,16 +254,27 @@ def _optimised(
         for at, precision in _precisions(one, grouping, variance).items():
             if at in known:
                 says[row, known[at]] = precision
-    weights = np.array([asked[one] for one in needed]) / sum(part.count for part in parts)
+    weights = np.array([asked[one] for one in needed]) / total_weight(parts)
     shares = _descend(says, weights, 2 if budget.law == "laplace" else 1)
     kept = _rounded(shares, says)
     measurements = tuple(
         Measurement(one.form, one.at, share) for one, share in zip(each, kept, strict=True) if share
     )
-    errs = squared_error(measurements, grouping, budget, {one: asked[one] for one in needed}) / sum(
-        part.count for part in parts
-    )
-    return Strategy(grouping, measurements, errs)
+    strategy = Strategy(grouping, measurements, 0.0)
+    return replace(strategy, mean_square=mean_square(strategy, parts, budget, rows_are_public))
+
+
+def mean_square(
+    strategy: Strategy, parts: Sequence[Part], budget: BudgetSplit, rows_are_public: bool
+) -> float:
+    """What queries err by, by their weights; they may be some of those that it was chosen for."""
+    needed = {
+        one: square
+        for one, square in asked_squares(parts, strategy.grouping).items()
+        if square > 0 and (one or not rows_are_public)
+    }
+    errs = squared_error(strategy.measurements, strategy.grouping, budget, needed)
+    return errs / total_weight(parts)
 
 
 def squared_error(

@@ -13,6 +13,160 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dpublish.declare.domain import Domain
+from dpublish.declare.rules import Rule, cells_where
+from dpublish.models.junction_tree.consistency import Floats, Ints
+
+# Combinations of values that a declared rule makes impossible, in the model: they have no rows.
+#
+# Levels that a rule tells apart are different states, the columns of a rule share a clique, and
+# the cells that it forbids are 0 from the start. Proportional fitting multiplies, so they stay 0.
+
+
+@dataclass(frozen=True)
+class Zeros:
+    """Which combinations of levels of some columns, by label, are possible: one axis per column,
+    the label last."""
+
+    columns: tuple[int, ...]
+    possible: NDArray[np.bool_]
+
+    def patterns(self, column: int) -> Ints:
+        """Levels of a column that the rule does not tell apart have the same number."""
+        place = self.columns.index(column)
+        rows = np.moveaxis(self.possible, place, 0).reshape(self.possible.shape[place], -1)
+        _, found = np.unique(rows, axis=0, return_inverse=True)
+        return found.reshape(-1).astype(np.int64)
+
+    def over(self, patterns: Sequence[Ints]) -> Floats:
+        """1 and 0 over patterns of the columns, by label."""
+        out = self.possible
+        for place, pattern in enumerate(patterns):
+            _, first = np.unique(pattern, return_index=True)
+            out = out.take(first, axis=place)
+        return out.astype(np.float64)
+
+
+def structural_zeros(
+    rules: Sequence[Rule], domain: Domain, target: int | None
+) -> tuple[Zeros, ...]:
+    """What rules forbid in the tables of a model: from public facts alone."""
+    labels = 1 if target is None else domain.shape[target]
+    out: dict[tuple[int, ...], NDArray[np.bool_]] = {}
+    for rule in rules:
+        found = cells_where(rule, domain)
+        if found is None:
+            continue
+        columns = tuple(place for place in found.places if place != target)
+        broken = (
+            np.moveaxis(found.cells, found.places.index(target), -1)
+            if target in found.places
+            else found.cells[..., None]
+        )
+        broken = np.broadcast_to(broken, (*broken.shape[:-1], labels))
+        out[columns] = out.get(columns, np.ones(1, dtype=np.bool_)) & ~broken
+    return tuple(Zeros(columns, possible) for columns, possible in out.items())
+
+
+def first_states(levels: int, column: int, zeros: Sequence[Zeros]) -> Ints:
+    """The states that rules alone ask for: levels that some rule tells apart differ."""
+    state = np.zeros(levels, dtype=np.int64)
+    for one in zeros:
+        if column in one.columns:
+            pattern = one.patterns(column)
+            _, found = np.unique(state * (int(pattern.max()) + 1) + pattern, return_inverse=True)
+            state = found.reshape(-1).astype(np.int64)
+    return state
+
+
+def without_impossible(single: Floats, column: int, zeros: Sequence[Zeros]) -> Floats:
+    """A column's table without the levels that a rule about it, or about it and the target,
+    forbids; the rows of each label stay as many, where any level is left."""
+    out = single
+    for one in zeros:
+        if one.columns == (column,):
+            left = out * one.possible
+            sums = left.sum(axis=0)
+            out = left * np.where(sums > 0, out.sum(axis=0) / np.where(sums > 0, sums, 1.0), 0.0)
+    return out
+
+
+# Groups of levels: joint tables are measured over groups with enough rows to stand out of the
+# noise.
+#
+# Everything here reads tables that were already published, so that the groups are no secret and
+# cost nothing.
+
+MAX_GROUPS = 255
+"""Grouped codes fit one byte."""
+
+
+def level_order(table: Floats, *, ordered: bool) -> Ints:
+    """The order in which neighbours may share a group: the column's own, or else by the rate of the
+    commonest label."""
+    levels = table.shape[0]
+    if ordered:
+        return np.arange(levels, dtype=np.int64)
+    mass = table.sum(axis=1)
+    if table.shape[1] == 1:
+        return np.argsort(-mass, kind="stable").astype(np.int64)
+    label = int(np.argmax(table.sum(axis=0)))
+    rate = np.where(mass > 0, table[:, label] / np.where(mass > 0, mass, 1.0), 2.0)
+    return np.lexsort((-mass, rate)).astype(np.int64)
+
+
+def group_levels(mass: Floats, order: Ints, most: int) -> Ints:
+    """The group of each level: at most `most` of them, heavy levels alone, runs of light ones
+    together.
+
+    The smallest mass a group should have is found by bisection: the lower it is, the more groups
+    there are.
+    """
+    levels = len(mass)
+    most = max(1, min(most, MAX_GROUPS, levels))
+    occupied = mass > 0
+    if int(np.count_nonzero(occupied)) <= most and occupied.any():
+        return _pack(mass, order, 0.0)
+    low, high = 0.0, max(float(mass.sum()), 1.0)
+    best = np.zeros(levels, dtype=np.int64)
+    for _ in range(40):
+        middle = (low + high) / 2
+        groups = _pack(mass, order, middle)
+        if int(groups.max(initial=0)) < most:
+            best, high = groups, middle
+        else:
+            low = middle
+    return best
+
+
+def _pack(mass: Floats, order: Ints, floor: float) -> Ints:
+    """Walk the levels in order; a group closes when it holds more than `floor`, and a level above
+    it starts its own."""
+    group_of = np.zeros(len(mass), dtype=np.int64)
+    group, held = 0, 0.0
+    for level in order.tolist():
+        weight = float(mass[level])
+        if held > 0 and weight > 0 and (held > floor or weight > floor):
+            group, held = group + 1, 0.0
+        group_of[level] = group
+        held += weight
+    return group_of
+
+
+def group_limits(first: int, second: int, cells: float) -> tuple[int, int]:
+    """How many groups each side of a joint table may have, so that it has about `cells` cells."""
+    room = max(1.0, cells)
+    side = math.sqrt(room)
+    if first <= side:
+        return first, max(1, min(second, int(room / first)))
+    if second <= side:
+        return max(1, min(first, int(room / second))), second
+    return max(1, int(side)), max(1, int(side))
+
+
 Clique = frozenset[int]
 
 

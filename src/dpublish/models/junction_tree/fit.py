@@ -14,7 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpublish.models.junction_tree.beliefs import Beliefs, Target
-from dpublish.models.junction_tree.cliques import CliqueTree
+from dpublish.models.junction_tree.cliques import (
+    CliqueTree,
+    Zeros,
+    first_states,
+    without_impossible,
+)
 from dpublish.models.junction_tree.consistency import (
     Floats,
     GroupSums,
@@ -36,7 +41,6 @@ from dpublish.models.junction_tree.model import Fitted, JunctionModel, TableTooL
 from dpublish.models.junction_tree.model_error import MODEL_VERSION
 from dpublish.models.junction_tree.shrink import shrink, split_labels
 from dpublish.models.junction_tree.smooth import MAX_LEVELS, Rough, smooth_columns
-from dpublish.models.junction_tree.structural_zeros import Zeros, first_states, without_impossible
 from dpublish.models.one_thread import on_one_thread
 from dpublish.models.public_prior import (
     Guess,

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpublish.declare.domain import Domain
-from dpublish.declare.rules import cells_where
-from dpublish.declare.totals import Total
+from dpublish.declare.rules import Total, cells_where
 from dpublish.models.junction_tree.beliefs import Beliefs, Target
 from dpublish.models.junction_tree.consistency import (
     Floats,

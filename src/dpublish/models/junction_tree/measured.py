@@ -14,11 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.declare.domain import Axis, Domain
-from dpublish.declare.rules import MAX_RULES, Rule, cells_where, rule_of
-from dpublish.declare.totals import MAX_TOTALS, Total, total_of
+from dpublish.declare.rules import (
+    MAX_RULES,
+    MAX_TOTALS,
+    Rule,
+    Total,
+    cells_where,
+    rule_of,
+    total_of,
+)
 from dpublish.errors import BundleError, InputError
-from dpublish.models.integer_limits import believable
-from dpublish.models.junction_tree.cliques import CliqueTree
+from dpublish.models.integer_limits import within_limits
+from dpublish.models.junction_tree.cliques import MAX_GROUPS, CliqueTree, Zeros, structural_zeros
 from dpublish.models.junction_tree.consistency import Ints
 from dpublish.models.junction_tree.fit import (
     MeasuredColumn,
@@ -26,10 +33,8 @@ from dpublish.models.junction_tree.fit import (
     common_states,
     prior_states,
 )
-from dpublish.models.junction_tree.grouping import MAX_GROUPS
 from dpublish.models.junction_tree.known_sums import KnownSum, known_sums
 from dpublish.models.junction_tree.model_error import MODEL_VERSION, ModelError, read_model_error
-from dpublish.models.junction_tree.structural_zeros import Zeros, structural_zeros
 from dpublish.models.public_prior import PublicPair, PublicPrior
 from dpublish.privacy.budget_split import laplace_variance
 from dpublish.releases.bundle.manifest import text, whole
@@ -370,7 +375,7 @@ def _unstack(tables: Arrays, name: str, keys: Sequence[int], lengths: Sequence[i
     if not np.array_equal(table[key], np.repeat(np.array(keys, dtype=np.int64), lengths)):
         raise BundleError(f"{name}.parquet does not hold the tables that the facts name.")
     values = table[value]
-    if not believable(values):
+    if not within_limits(values):
         raise BundleError(f"{name}.parquet holds a number that is not believable.")
     return np.split(values, np.cumsum(lengths)[:-1]) if len(lengths) else []
 

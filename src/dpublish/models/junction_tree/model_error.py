@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dpublish.errors import BundleError
 from dpublish.models.junction_tree.consistency import Ints
-from dpublish.models.thresholded_counts import normal_quantile
+from dpublish.models.noisy_counts import normal_quantile
 from dpublish.releases.bundle.manifest import whole
 
 UNIT = 256

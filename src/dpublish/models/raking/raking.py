@@ -30,15 +30,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpublish.models.linear_features import FloatArray
-from dpublish.models.raking.noisy_tables import (
+from dpublish.models.raking.sweeps import (
+    MAX_SWEEPS,
+    Solved,
     Supported,
     TableTarget,
     centred,
     combined,
     consistent_shares,
+    shares_of,
+    solve,
     supported,
 )
-from dpublish.models.raking.sweeps import MAX_SWEEPS, Solved, shares_of, solve
 
 __all__ = ["Raked", "TableTarget", "consistent_shares", "rake"]
 

@@ -19,8 +19,9 @@ from dpublish.declare.calendar import CALENDAR, spelled
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import PublishError
 from dpublish.present.charts import visible
-from dpublish.present.page.summaries import LEVEL, quoted, summary, summary_by_group
+from dpublish.present.page.summaries import LEVEL, summary, summary_by_group
 from dpublish.present.report import axis_title, bin_lengths, level_label, said_of_bins
+from dpublish.query.constants import quoted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -234,7 +235,7 @@ def _cross(release: Any, axes: tuple[Axis, ...]) -> Cells:
             shape = [-1 if at == place else 1 for at in range(len(axes))]
             bound = np.broadcast_to(tops.reshape(shape), high.shape)
             high[large] = np.minimum(high if place else np.inf, bound)[large]
-    high = np.minimum(high, release.most_rows)
+    high = np.minimum(high, release.max_rows)
     counted = counted_together(release, names)
     notes = [] if counted else [UNCOUNTED]
     if most > 1:

@@ -13,19 +13,35 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpublish.errors import QueryError
-from dpublish.outputs import as_path
-from dpublish.present.charts import visible
+from dpublish.outputs import write_html
+from dpublish.present.charts import Bar, bar_chart, safe_text, visible
 from dpublish.present.page.lookup import Lookups, lookups
 from dpublish.present.page.summaries import LEVEL
-from dpublish.present.render import anchor, section_html, text_html
-from dpublish.present.report import Report, price, report_sections
+from dpublish.present.report import (
+    Block,
+    Chart,
+    Code,
+    Drawing,
+    Heading,
+    Link,
+    Listing,
+    Paragraph,
+    Program,
+    Report,
+    Section,
+    Strong,
+    Table,
+    Text,
+    price,
+    report_sections,
+)
 from dpublish.privacy.statement import guesses
 from dpublish.releases.bundle.manifest import read_cost
 
@@ -35,21 +51,12 @@ if TYPE_CHECKING:
 MAX_EMBEDDED = 512 * 1024
 """Bytes of a release file that goes into its page."""
 SAMPLED = 20
-_SUFFIXES = ("", ".html", ".htm")
 
 
 def write_page(release: Release, path: str | Path, *, by: Sequence[str] = ()) -> Path:
     """Write the page; `by` names three columns or more that get a table of their own."""
-    path = as_path(path)
-    if path.suffix.lower() not in _SUFFIXES:
-        raise QueryError(f"A page is HTML: name it '{path.stem}.html', not '{path.name}'.")
-    try:
-        path.write_text(page_html(release, by=by), encoding="utf-8")
-    except OSError as error:
-        raise QueryError(
-            f"'{path}' cannot be written: {error.strerror or type(error).__name__}."
-        ) from None
-    return path
+    refusal = "A page is HTML: name it '{stem}.html', not '{name}'."
+    return write_html(path, lambda: page_html(release, by=by), refusal)
 
 
 def page_html(release: Release, *, by: Sequence[str] = ()) -> str:
@@ -129,16 +136,26 @@ def opening(release: Release) -> list[str]:
         rows = getattr(release, "rows", None)
     except QueryError:  # weights whose public rows are elsewhere
         rows = None
-    about = f" ({float(rows):,.0f} rows)" if isinstance(rows, int | float) else ""
-    if about and math.isfinite(release.most_rows) and round(float(rows or 0)) < release.most_rows:
-        # the schema leaves some rows out, so the public number is not that of the rows counted
-        about = f" (about {float(rows or 0):,.0f} rows counted, of {release.most_rows:,.0f})"
+    about = rows_in_words(release, float(rows)) if isinstance(rows, int | float) else ""
     return [
         f"These are numbers about '{manifest['dataset']}'{about}, published once with noise that "
         "protects the people in it; anyone may use them for ever.",
         guesses(cost, neighbours)[0],
         _how_sure(release),
     ]
+
+
+def rows_in_words(release: Release, rows: float) -> str:
+    """How many rows there are: where units are rows, all of them are public and some of them may
+    not have been counted; where units have several, their number is private."""
+    most, private = release.max_rows, release.manifest["privacy"]
+    if not math.isfinite(most) or round(rows) >= most:
+        return f" ({rows:,.0f} rows)"
+    if private.get("max_rows_per_unit", 1) == 1:
+        return (
+            f" ({most:,.0f} rows, of which about {rows:,.0f} are counted as far as the noise tells)"
+        )
+    return f" (about {rows:,.0f} rows of {private['size']:,} units)"
 
 
 def _how_sure(release: Release) -> str:
@@ -259,3 +276,99 @@ def _trusted(text: str) -> Any:
     from markupsafe import Markup
 
     return Markup(text)
+
+
+# Blocks of a report as HTML. Every text is escaped here, so that a kind of release never writes
+# HTML; the page and the report are two skins around what this makes.
+
+
+def section_html(section: Section) -> str:
+    """One section; every text in it is escaped."""
+    head = f'<h2 id="{anchor(section.title)}">{safe_text(section.title)}</h2>'
+    return head + "".join(map(_block, section.blocks))
+
+
+def anchor(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Paragraph(text, tone):
+            return (
+                f'<p class="{tone}">{text_html(text)}</p>' if tone else f"<p>{text_html(text)}</p>"
+            )
+        case Heading(text):
+            return f"<h3>{safe_text(text)}</h3>"
+        case Listing(items, ordered, columns):
+            tag = "ol" if ordered else "ul"
+            style = f' class="columns-{min(columns, 4)}"' if columns > 1 else ""
+            lines = "".join(f"<li>{text_html(item)}</li>" for item in items)
+            return f"<{tag}{style}>{lines}</{tag}>"
+        case Table():
+            return _table(block)
+        case Chart(title, bars, per):
+            said = f'<p class="soft">{safe_text(per)}</p>' if per else ""
+            return said + bar_chart(bars, title) + _numbers(bars)
+        case Drawing(svg, table):
+            return svg + _folded(table)
+        case Program(lines):
+            return f"<pre>{safe_text(_aligned(lines))}</pre>"
+
+
+def _numbers(bars: Sequence[Bar]) -> str:
+    """The numbers of a chart as a table, for readers who do not see it."""
+    rows = [
+        (
+            bar.label,
+            f"{bar.value:,.0f}",
+            f"{bar.low:,.0f}",
+            f"{bar.high:,.0f}" if math.isfinite(bar.high) else "no limit",
+        )
+        for bar in bars
+    ]
+    return _folded(Table(("value", "rows", "at least", "at most"), rows, right=(1, 2, 3)))
+
+
+def _folded(table: Table) -> str:
+    return f"<details><summary>The same numbers as a table</summary>{_table(table)}</details>"
+
+
+def text_html(text: Text) -> str:
+    parts: Iterable[str | Strong | Code | Link] = (text,) if isinstance(text, str) else text
+    marked = []
+    for part in parts:
+        if isinstance(part, str):
+            marked.append(safe_text(part))
+        elif isinstance(part, Link):
+            marked.append(f'<a href="#{safe_text(part.anchor)}">{safe_text(part.text)}</a>')
+        else:
+            tag = "b" if isinstance(part, Strong) else "code"
+            marked.append(f"<{tag}>{safe_text(part.text)}</{tag}>")
+    return "".join(marked)
+
+
+def _table(table: Table) -> str:
+    right = set(table.right)
+
+    def cell(tag: str, place: int, text: Text) -> str:
+        number = ' class="number"' if place in right else ""
+        return f"<{tag}{number}>{text_html(text)}</{tag}>"
+
+    lines = []
+    if table.head:
+        lines.append("".join(cell("th", place, text) for place, text in enumerate(table.head)))
+    for row in table.rows:
+        if table.head and len(row) == 1 < len(table.head):
+            lines.append(f'<td colspan="{len(table.head)}" class="soft">{text_html(row[0])}</td>')
+            continue
+        named = not table.head
+        cells = [cell("th" if named and not at else "td", at, text) for at, text in enumerate(row)]
+        lines.append("".join(cells))
+    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+
+
+def _aligned(lines: Sequence[str]) -> str:
+    pairs = [[part.rstrip() for part in line.partition("            # ")[::2]] for line in lines]
+    width = min(64, max((len(left) for left, right in pairs if right), default=0))
+    return "\n".join(f"{left:<{width}}  # {right}" if right else left for left, right in pairs)

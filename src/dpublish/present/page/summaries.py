@@ -10,15 +10,12 @@ from typing import Any
 from dpublish.declare.domain import Axis
 from dpublish.errors import PublishError
 from dpublish.estimate import Estimate
+from dpublish.query.constants import quoted
 
 LEVEL = 0.95
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 GROUP_SHARES = (0.25, 0.5, 0.75)
 Line = dict[str, str]
-
-
-def quoted(name: str) -> str:
-    return name if name.isidentifier() else f'"{name}"'
 
 
 def summary(release: Any, axis: Axis) -> list[Line]:

@@ -24,9 +24,10 @@ from dpublish.present.page.lookup import (
     grouped,
     printed,
 )
-from dpublish.present.page.summaries import LEVEL, line, quoted, summary, table_of_lines
+from dpublish.present.page.summaries import LEVEL, line, summary, table_of_lines
 from dpublish.present.report import bin_lengths, level_label, said_of_bins
-from dpublish.releases.weighted_rows.notes import note_of
+from dpublish.query.constants import quoted
+from dpublish.releases.weighted_rows.aggregates import note_of
 from dpublish.releases.weighted_rows.tables import (
     Condition,
     Count,

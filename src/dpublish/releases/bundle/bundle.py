@@ -261,6 +261,9 @@ def verify_bundle(
 
     `signer` names the keys that one of must have signed: a file of public keys, a public key, a
     fingerprint, or several.
+
+    >>> verify_bundle("absent.dpr").problems
+    ("There is no release at 'absent.dpr'.",)
     """
     from dpublish.releases.base import release_class
 

@@ -34,7 +34,7 @@ FORMAT_VERSION = 1
 PLAIN, LOCKED = "none", "scrypt-chacha20poly1305"
 _SCRYPT = {"n": 1 << 17, "r": 8, "p": 1}
 """128 MiB and some tenths of a second for every guess at a passphrase."""
-_MOST = {"n": 1 << 20, "r": 16, "p": 4}
+_MAX_COST = {"n": 1 << 20, "r": 16, "p": 4}
 _AAD = b"dpublish-signing-key-v1\0"
 
 Passphrase = str | Callable[[], str] | None
@@ -43,7 +43,11 @@ Passphrase = str | Callable[[], str] | None
 @dataclass(frozen=True, eq=False)
 class SigningKey:
     """An Ed25519 key and the name that its signatures carry. `read` one from its file, or make a
-    `new` one."""
+    `new` one.
+
+    >>> SigningKey.from_seed(bytes(32), "office").describe()
+    'office (139e-3940-e64b-5491-7220-88d9-a0d7-4162)'
+    """
 
     name: str
     _key: Ed25519PrivateKey = field(repr=False)
@@ -184,7 +188,9 @@ def _unlocked(path: Path, value: Mapping[str, Any], passphrase: Passphrase) -> b
     if value["protection"] != LOCKED:
         raise ValueError
     costs = {name: value[name] for name in _SCRYPT}
-    if any(type(cost) is not int or not 1 <= cost <= _MOST[name] for name, cost in costs.items()):
+    if any(
+        type(cost) is not int or not 1 <= cost <= _MAX_COST[name] for name, cost in costs.items()
+    ):
         raise ValueError
     words = passphrase() if callable(passphrase) else passphrase
     if not words:

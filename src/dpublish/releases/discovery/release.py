@@ -14,11 +14,22 @@ import polars as pl
 from dpublish.declare.calendar import CALENDAR, WORDS, read_bound
 from dpublish.declare.columns import DISCOVERED_KINDS, Bound, Column
 from dpublish.errors import BundleError, InputError
+from dpublish.present.report import (
+    Block,
+    Paragraph,
+    Report,
+    Section,
+    Strong,
+    Table,
+    how_it_was_made,
+    listed,
+)
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import MAX_AXES, MAX_NAME, table, text, texts, whole
 
 if TYPE_CHECKING:
     from dpublish.declare.schema import Schema
+
 
 FRAME = {
     "column": pl.String,
@@ -121,6 +132,23 @@ class DiscoveryRelease(Release):
     def summary(self) -> dict[str, str]:
         return {**super().summary(), **{one.name: described(one) for one in self.found}}
 
+    def sections(self) -> Report:
+        names = tuple(one.name for one in self.found)
+        found = sum(one.anything for one in self.found)
+        return Report(
+            lead=(
+                "This release says what a schema has to say of ",
+                Strong(listed(names)),
+                ". It was found out from private rows, with noise, for a part of a budget.",
+            ),
+            tiles=[
+                (f"{found:,}", "columns about which something was found"),
+                (f"{sum(len(one.levels) for one in self.found):,}", "levels"),
+            ],
+            sections=[how_it_was_made(self), _columns(self)],
+            limits=LIMITS,
+        )
+
 
 def described(one: Found) -> str:
     """What was found of a column, in a line."""
@@ -198,3 +226,26 @@ def _bound(value: Any, kind: str, where: str) -> Bound | None:
             raise BundleError(f"{where}: a bound is no whole number below 2^62.")
         return value
     return float(value)
+
+
+SHOWN = 200
+LIMITS = (
+    "Levels that few have were not found, and values beyond the bounds are there too.",
+    "Counts carry noise, and only those above a threshold are shown: they are no estimates.",
+)
+
+
+def _columns(release: DiscoveryRelease) -> Section:
+    rows = [(one.name, one.kind, described(one)) for one in release.found]
+    blocks: list[Block] = [Table(head=("column", "kind", "found"), rows=rows)]
+    for one in release.found:
+        if one.levels:
+            shown = list(zip(one.levels, one.counts, strict=True))[:SHOWN]
+            left = len(one.levels) - len(shown)
+            blocks += [
+                Paragraph(f"Levels of {one.name}" + (f"; {left:,} more" if left else "") + ":"),
+                Table(
+                    head=("level", "noisy count"), rows=[(level, f"{n:,}") for level, n in shown]
+                ),
+            ]
+    return Section("What was found", blocks)

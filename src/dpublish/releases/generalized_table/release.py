@@ -10,30 +10,43 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from sqlglot import exp
 
 from dpublish.declare.domain import Domain
 from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Estimate, check_level
-from dpublish.models.integer_limits import believable, possible, whole_rows
-from dpublish.models.thresholded_counts import laplace_cumulants, spread_quantile
+from dpublish.models.integer_limits import integer_rows, possible, within_limits
+from dpublish.models.noisy_counts import laplace_cumulants, spread_quantile
+from dpublish.present.report import (
+    Paragraph,
+    Report,
+    Section,
+    Strong,
+    Table,
+    big,
+    column_charts,
+    example_predicate,
+    how_it_was_made,
+    listed,
+    usage,
+)
+from dpublish.query.constants import quoted
 from dpublish.query.masks import select
-from dpublish.query.predicate import Node, columns_of, parse_predicate, parse_select
+from dpublish.query.predicate import Node, columns_of, parse_predicate
 from dpublish.query.sql_limits import CellsSay, answer_sql
-from dpublish.releases.aggregates import CellsRelease, PartSums
+from dpublish.releases.aggregates import CellsRelease, PartSums, places_named
 from dpublish.releases.bundle.manifest import fraction, read_domain, table
 from dpublish.releases.frames import (
+    Answers,
+    counted_table,
     drawn_values,
     free_name,
     generator_of,
     marginal_frame,
     marginal_shape,
     named_columns,
-    other_names,
     rows_to_draw,
-    sql_columns,
+    sql_table,
 )
-from dpublish.releases.histogram.intervals import Answers
 
 MAX_POINTS = 20_000_000
 
@@ -91,7 +104,7 @@ class GeneralizedRelease(CellsRelease):
             volume *= high - low
         if abs(float(volume.sum()) - domain.size) > 1e-6 * domain.size:
             raise BundleError("The regions do not cover the domain once.")
-        if not believable(regions["count"].to_numpy()):
+        if not within_limits(regions["count"].to_numpy()):
             raise BundleError("A count is not believable.")
         self._low: list[NDArray[np.int32]] = [regions[f"low_{place}"].to_numpy() for place in axes]
         self._high: list[NDArray[np.int32]] = [
@@ -123,17 +136,10 @@ class GeneralizedRelease(CellsRelease):
         met = np.zeros(sizes.size, dtype=np.int64)
         return self._answers(met, every, share, inside, touched, 1, level).one()
 
-    def met(self, node: Node, level: float) -> Estimate:
-        return self.estimate(node, level=level)
-
     def cell_counts(self, places: tuple[int, ...]) -> NDArray[np.float64]:
-        shape = tuple(self.domain.axes[place].cardinality for place in places)
         rows, sizes, codes = self._points(places)
-        group = np.ravel_multi_index(tuple(codes[place] for place in places), shape)
-        counted = np.bincount(
-            group, weights=self.estimates[rows] / sizes[rows], minlength=math.prod(shape)
-        )
-        return counted.reshape(shape).astype(np.float64)
+        weights = self.estimates[rows] / sizes[rows]
+        return counted_table(self.domain, places, [codes[place] for place in places], weights)
 
     def cell_sums(self, places: tuple[int, ...]) -> PartSums:
         rows, _, codes = self._points(places)
@@ -157,13 +163,7 @@ class GeneralizedRelease(CellsRelease):
         answers = self._answers(
             group, rows, 1.0 / sizes[rows], whole, every, math.prod(shape), level
         )
-        figures = {
-            "count": answers.value,
-            "standard_error": answers.standard_error,
-            "low": answers.low,
-            "high": answers.high,
-        }
-        return marginal_frame(self.domain, places, figures)
+        return marginal_frame(self.domain, places, answers.figures())
 
     def _answers(
         self,
@@ -190,14 +190,14 @@ class GeneralizedRelease(CellsRelease):
 
         counts = self.estimates[rows]
         least, most = total(np.where(inside, counts, 0.0)), total(np.where(touched, counts, 0.0))
-        low, high = whole_rows(least - reach(inside), most + reach(touched))
+        low, high = integer_rows(least - reach(inside), most + reach(touched))
         # how a region that is cut divides is not known: spread as if any division were as likely. A
         # level that is rare is rare in every region, so divisions go together and their errors add
         # up, not their squares
         cut = total(np.where(touched & ~inside, np.maximum(counts, 0.0), 0.0)) ** 2 / 12
         spread, _ = self._left(total(share**2 * self._k2[rows]), np.zeros(number))
         error = np.sqrt(spread + cut)
-        low, high = possible(low, np.maximum(low, high), error, self.most_rows)
+        low, high = possible(low, np.maximum(low, high), error, self.max_rows)
         error = np.where(high > low, error, 0.0)
         # adding 0 turns a negative zero into a plain one
         value = np.clip(total(share * counts), low, high) + 0.0
@@ -244,32 +244,16 @@ class GeneralizedRelease(CellsRelease):
 
         Aggregates have limits and notes beside them, unless `level` is None.
         """
-        places = self._named(query)
-        rows, sizes, codes = self._points(places)
-        columns = sql_columns(self.domain.axes, {place: codes[place] for place in places})
-        weight = pl.Series(
-            free_name("weight", tuple(one.name for one in columns)),
-            self.estimates[rows] / sizes[rows],
-        )
+        # only those are spread out: all at once may be too many
+        rows, sizes, codes = self._points(places_named(query, self.domain))
         return answer_sql(
             CellsSay(self),
             query,
-            pl.DataFrame([*columns, weight]),
+            sql_table(self.domain.axes, codes, self.estimates[rows] / sizes[rows]),
             self.domain.names,
             self.domain.axes,
             level,
         )
-
-    def _named(self, query: str) -> list[int]:
-        """The columns that a query names, all for a bare star. Only those are spread out: all at
-        once may be too many."""
-        tree = parse_select(query)
-        if any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
-            return list(range(len(self.domain.axes)))
-        named = {column.name.lower() for column in tree.find_all(exp.Column)}
-        flags = other_names(self.domain.axes)
-        wanted = [{name.lower(), flags.get(name, name).lower()} for name in self.domain.names]
-        return [place for place, names in enumerate(wanted) if names & named]
 
     def weighted_codes(
         self, columns: Sequence[str]
@@ -283,7 +267,7 @@ class GeneralizedRelease(CellsRelease):
     @property
     def rows(self) -> int:
         """The number of rows the release speaks of: the sum of its counts."""
-        return int(min(max(0, round(float(self.estimates.sum()))), self.most_rows))
+        return int(min(max(0, round(float(self.estimates.sum()))), self.max_rows))
 
     def to_frame(self) -> pl.DataFrame:
         """One row a region: the values of each column as text, and the noisy count as `weight`."""
@@ -330,3 +314,65 @@ class GeneralizedRelease(CellsRelease):
         rows["columns"] = ", ".join(self.domain.names)
         rows["regions"] = f"{self.counts.size:,} of {self.domain.size:,} cells"
         return rows
+
+    def sections(self) -> Report:
+        shows = (
+            "Estimated numbers of rows with 95% intervals (black lines). An interval reaches from "
+            "what is certainly in a group to what may be in it."
+        )
+        charts = column_charts(self.domain, self.marginal)
+        return Report(
+            lead=(
+                "This release divides all combinations of ",
+                Strong(listed(self.domain.names)),
+                " into regions and holds a noisy count of each. It was made from private rows; the "
+                "rows themselves are not in it.",
+            ),
+            tiles=[
+                (f"{self.rows:,}", "rows (sum of noisy counts)"),
+                (f"{len(self.domain.axes):,}", "columns"),
+                (f"{self.counts.size:,}", f"regions of {big(self.domain.size)} cells"),
+            ],
+            sections=[
+                how_it_was_made(self),
+                Section("What it shows", [Paragraph(shows), *charts]),
+                _largest(self),
+                _usage(self),
+            ],
+            limits=LIMITS,
+        )
+
+
+SHOWN_REGIONS = 15
+LIMITS = (
+    "Intervals hold in 95% of releases for a question fixed beforehand.",
+    "What happens inside a region is not in the release: rows count as even there. The intervals "
+    "do not assume so, and are wide where regions are cut by a question.",
+    "Synthetic rows carry no error bars; in SQL, what has no limits has a note.",
+)
+
+
+def _largest(release: GeneralizedRelease) -> Section:
+    order = np.argsort(-release.counts, kind="stable")[:SHOWN_REGIONS]
+    rows = [
+        (*(_short(cell) for cell in row[:-1]), f"{row[-1]:,}")
+        for row in release.to_frame()[order].iter_rows()
+    ]
+    names = release.domain.names
+    return Section("The largest regions", [Table((*names, "rows"), rows, right=(len(names),))])
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def _usage(release: GeneralizedRelease) -> Section:
+    last, predicate = release.domain.names[-1], example_predicate(release.domain)
+    group = quoted(last)
+    return usage(
+        release,
+        f"release.estimate({predicate!r})            # a count with an error bar",
+        f"release.marginal({last!r})            # counts of every value, with error bars",
+        f"release.sql({f'select {group}, count(*) from release group by {group}'!r})",
+        "release.sample(1000)            # synthetic rows",
+    )

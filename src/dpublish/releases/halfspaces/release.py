@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -13,11 +13,29 @@ from numpy.typing import NDArray
 from dpublish.declare.grid import MAX_DIGITS, MAX_POSITIONS, Grid
 from dpublish.errors import BundleError, PublishError, QueryError, did_you_mean
 from dpublish.estimate import Estimate, check_level
-from dpublish.models.integer_limits import believable, half_width, whole_rows
+from dpublish.models.integer_limits import half_width, integer_rows, within_limits
+from dpublish.models.noisy_counts import laplace_cumulants
 from dpublish.models.sectors import Sectors
-from dpublish.models.thresholded_counts import laplace_cumulants
+from dpublish.present.charts import Bar
+from dpublish.present.report import (
+    Block,
+    Chart,
+    Heading,
+    Paragraph,
+    Report,
+    Section,
+    Strong,
+    how_it_was_made,
+    listed,
+    usage,
+)
+from dpublish.query.constants import quoted
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import fraction, table, text, whole
+
+if TYPE_CHECKING:
+    from dpublish.declare.grid import Grid
+
 
 COUNTS_SCHEMA: dict[str, Any] = {"count": pl.Int64}
 MAX_CELLS = 1 << 22
@@ -41,7 +59,7 @@ class HalfspacesRelease(Release):
             raise BundleError("counts.parquet must have the column count (Int64) without nulls.")
         if frame.height != sectors.projections * sectors.cells:
             raise BundleError("counts.parquet must hold one count per cell of every projection.")
-        if not believable(frame["count"].to_numpy()):
+        if not within_limits(frame["count"].to_numpy()):
             raise BundleError("counts.parquet holds a count that is not believable.")
         counts = frame["count"].to_numpy().reshape(sectors.projections, -1)
         self.counts: NDArray[np.float64] = counts.astype(np.float64)
@@ -53,7 +71,7 @@ class HalfspacesRelease(Release):
     @property
     def rows(self) -> float:
         """The estimated number of rows: every projection counts all of them."""
-        return min(float(self.counts.sum(axis=1).mean()), self.most_rows)
+        return min(float(self.counts.sum(axis=1).mean()), self.max_rows)
 
     def count(self, weights: Mapping[str, float], *, above: float, level: float = 0.95) -> Estimate:
         """How many rows have a weighted sum of columns of at least `above`, in the columns' own
@@ -96,8 +114,8 @@ class HalfspacesRelease(Release):
         value = float(np.median(answers))
         width = half_width(error * error, (1 - level) / 2, "laplace")
         cut = max(0.0, most - least)
-        ends = whole_rows(min(value, least) - width, max(value, most) + width)
-        low, high = (min(max(0.0, float(end)), self.most_rows) for end in ends)
+        ends = integer_rows(min(value, least) - width, max(value, most) + width)
+        low, high = (min(max(0.0, float(end)), self.max_rows) for end in ends)
         return Estimate(
             value=min(max(value, low), high),  # noise may take it where no count is
             standard_error=math.hypot(error, cut / math.sqrt(12)),
@@ -119,13 +137,59 @@ class HalfspacesRelease(Release):
         return self.count(found.weights, above=found.bound, level=level)
 
     def summary(self) -> dict[str, str]:
-        out = super().summary()
-        out["columns"] = ", ".join(self.columns)
-        out["projections"] = (
-            f"{self.sectors.projections} to dimension {self.sectors.k}, {self.sectors.cells} "
-            f"cells each"
+        sectors = self.sectors
+        return {
+            **super().summary(),
+            "columns": ", ".join(self.columns),
+            "projections": f"{sectors.projections} to dimension {sectors.k}, {sectors.cells} "
+            "cells each",
+        }
+
+    def sections(self) -> Report:
+        sectors = self.sectors
+        more = len(self.columns) - MAX_CHARTS
+        charts: list[Block] = []
+        for grid in sectors.grids[:MAX_CHARTS]:
+            charts += [Heading(grid.name), Chart(grid.name, bars_above(self, grid))]
+        if more > 0:
+            charts.append(Paragraph(f"{more} more columns are in the release.", "soft"))
+        shows = (
+            "Estimated numbers of rows at or above a value of one column, whatever the others are, "
+            "with 95% intervals (black lines)."
         )
-        return out
+        return Report(
+            lead=(
+                "This release answers how many rows lie above any plane through the space of ",
+                Strong(listed(self.columns)),
+                ": how many have a weighted sum of these columns of at least some number. It holds "
+                "noisy counts of random projections of private rows; the rows themselves are not "
+                "in it.",
+            ),
+            tiles=[
+                (f"{self.rows:,.0f}", "rows (estimated)"),
+                (f"{len(self.columns):,}", "columns"),
+                (
+                    f"{sectors.projections:,}",
+                    f"projections to dimension {sectors.k}, {sectors.cells:,} cells each",
+                ),
+            ],
+            sections=[
+                how_it_was_made(self),
+                Section("What it shows", [Paragraph(shows), *charts]),
+                _usage(self),
+            ],
+            limits=[
+                "Answers are meant for planes that few rows are close to: rows whose angle to the "
+                f"plane has a sine below {sectors.margin:.3g} may be counted on either side.",
+                "Intervals cover the noise and whatever lies in cells that the plane cuts"
+                + (
+                    "."
+                    if sectors.lossless
+                    else ", and the spread between projections. What all projections lose alike is "
+                    "not seen."
+                ),
+            ],
+        )
 
 
 def _read_sectors(facts: Mapping[str, Any]) -> Sectors:
@@ -159,3 +223,31 @@ def _read_sectors(facts: Mapping[str, Any]) -> Sectors:
     if len({grid.name for grid in grids}) != len(grids) or any(grid.step <= 0 for grid in grids):
         raise BundleError("grid: names must differ and steps must be above 0.")
     return Sectors(tuple(grids), k, projections, cells, seed)
+
+
+MAX_CHARTS = 12
+STEPS = 10
+
+
+def bars_above(release: HalfspacesRelease, grid: Grid) -> list[Bar]:
+    """Rows at or above some values of one column, evenly between its bounds."""
+    places = np.unique(np.rint(np.linspace(0, grid.positions, min(STEPS, grid.positions) + 1)))[
+        1:-1
+    ]
+    axis = grid.axis([0, *places.astype(np.int64).tolist(), grid.positions])
+    bars = []
+    for place, value in enumerate(grid.value(places).tolist()):
+        one = release.count({grid.name: 1.0}, above=value)
+        start = axis.label(place + 1).lstrip("[").split("..")[0].split(",")[0]
+        bars.append(Bar(f"{start} or more", max(0.0, one.value), one.low, one.high))
+    return bars
+
+
+def _usage(release: HalfspacesRelease) -> Section:
+    some = release.sectors.grids[:2]
+    middle = sum(float((grid.lower + grid.upper) / 2) for grid in some)
+    condition = f"{' + '.join(quoted(grid.name) for grid in some)} >= {middle:g}"
+    return usage(
+        release,
+        f"release.estimate({condition!r})            # with an error bar",
+    )

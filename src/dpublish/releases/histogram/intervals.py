@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dpublish.estimate import Estimate, check_level
-from dpublish.models.integer_limits import whole_rows
-from dpublish.models.thresholded_counts import (
+from dpublish.estimate import check_level
+from dpublish.models.integer_limits import integer_rows
+from dpublish.models.noisy_counts import (
     Floats,
     Suppression,
     laplace_cumulants,
@@ -23,6 +23,7 @@ from dpublish.models.thresholded_counts import (
     normal_quantile,
     spread_quantile,
 )
+from dpublish.releases.frames import Answers
 
 
 @dataclass(frozen=True)
@@ -108,24 +109,6 @@ class Question:
     weighted: CellSums
 
 
-@dataclass(frozen=True)
-class Answers:
-    value: Floats
-    standard_error: Floats
-    low: Floats
-    high: Floats
-    level: float
-
-    def one(self) -> Estimate:
-        return Estimate(
-            value=float(self.value[0]),
-            standard_error=float(self.standard_error[0]),
-            low=float(self.low[0]),
-            high=float(self.high[0]),
-            level=self.level,
-        )
-
-
 def answer(
     law: Suppression, everything: CellSums, total: Total, question: Question, level: float
 ) -> Answers:
@@ -133,7 +116,7 @@ def answer(
     alpha = 1.0 - check_level(level)
     low = _low(law, everything, total, question.inside, alpha / 2)
     high = _high(law, everything, total, question.touched, alpha / 2)
-    low, high = whole_rows(low, high)
+    low, high = integer_rows(low, high)
     low = np.clip(low, 0.0, total.ceiling)
     high = np.clip(high, 0.0, total.ceiling)
     high = np.where(question.touched.cells == 0, 0.0, high)

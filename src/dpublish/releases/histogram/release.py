@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from dpublish.declare.domain import Domain
 from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Estimate
-from dpublish.models.thresholded_counts import Floats, Suppression, one_spread_quantile
+from dpublish.models.noisy_counts import Floats, Suppression, one_spread_quantile
 from dpublish.query.masks import select
 from dpublish.query.predicate import Node, parse_predicate
 from dpublish.query.sql_limits import CellsSay, answer_sql
 from dpublish.releases.aggregates import CellsRelease
 from dpublish.releases.bundle.manifest import fraction, read_domain, table, text, whole
 from dpublish.releases.frames import (
+    Answers,
     cell_frame,
     decode_cells,
     generator_of,
@@ -31,7 +32,7 @@ from dpublish.releases.frames import (
     sample_rows,
     sql_frame,
 )
-from dpublish.releases.histogram.intervals import Answers, CellSums, Question, Total, answer
+from dpublish.releases.histogram.intervals import CellSums, Question, Total, answer
 from dpublish.releases.resampled import ResampledRelease, noise_like
 
 CELLS_SCHEMA = {"cell": pl.UInt64, "count": pl.Int64}
@@ -105,9 +106,6 @@ class HistogramRelease(CellsRelease, ResampledRelease):
             question = Question(inside, touched, self._share_sums(found.share, selection.share))
         return answer(self.law, self._everything, self.total, question, level).one()
 
-    def met(self, node: Node, level: float) -> Estimate:
-        return self.estimate(node, level=level)
-
     def cell_counts(self, places: tuple[int, ...]) -> NDArray[np.float64]:
         if self._summed is not None and self._summed[0] == places:
             return self._summed[1].estimates
@@ -143,13 +141,7 @@ class HistogramRelease(CellsRelease, ResampledRelease):
         low, high."""
         indexes = named_columns(self.domain, columns)
         answers = self._group_answers(indexes, list(marginal_shape(self.domain, indexes)), level)
-        figures = {
-            "count": answers.value,
-            "standard_error": answers.standard_error,
-            "low": answers.low,
-            "high": answers.high,
-        }
-        return marginal_frame(self.domain, indexes, figures)
+        return marginal_frame(self.domain, indexes, answers.figures())
 
     def sql(self, query: str, *, level: float | None = 0.95) -> pl.DataFrame:
         """Answer a SELECT over the table `release`. Aggregates have limits and notes beside them,
@@ -194,10 +186,11 @@ class HistogramRelease(CellsRelease, ResampledRelease):
         return [self.codes(column) for column in columns], self.counts
 
     def summary(self) -> dict[str, str]:
-        rows = super().summary()
-        rows["columns"] = ", ".join(self.domain.names)
-        rows["cells"] = f"{len(self.cells):,} released of {self.domain.size:,}"
-        return rows
+        return {
+            **super().summary(),
+            "columns": ", ".join(self.domain.names),
+            "cells": f"{len(self.cells):,} released of {self.domain.size:,}",
+        }
 
     def _flag_sums(self, flags: NDArray[np.bool_], cells: int) -> CellSums:
         """Sums over one set of whole cells, `cells` of them, of which the released ones are

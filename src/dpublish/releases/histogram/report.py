@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpublish.models.thresholded_counts import noise_sum_quantile
+from dpublish.models.noisy_counts import noise_sum_quantile
 from dpublish.present.report import (
     Code,
     Paragraph,
@@ -18,9 +18,9 @@ from dpublish.present.report import (
     column_charts,
     example_predicate,
     listed,
-    quoted,
     usage,
 )
+from dpublish.query.constants import quoted
 
 if TYPE_CHECKING:
     from dpublish.releases.histogram.release import HistogramRelease

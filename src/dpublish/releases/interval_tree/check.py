@@ -16,7 +16,7 @@ from dpublish.declare.columns import NUMERIC_KINDS
 from dpublish.declare.grid import MAX_DIGITS, MAX_POSITIONS, Boxes, TreeShape
 from dpublish.errors import BundleError, PublishError
 from dpublish.models.hierarchical_counts import Hierarchy
-from dpublish.models.integer_limits import MAX_COUNT, believable
+from dpublish.models.integer_limits import MAX_COUNT, within_limits
 from dpublish.releases.bundle.manifest import fraction, table, text, whole
 
 MAX_BOXES = 1 << 26
@@ -64,7 +64,7 @@ def read_tree(manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -
         raise BundleError(
             "counts.parquet has another number of rows than the boxes and their groups."
         )
-    if not believable(tables["counts"]["count"].to_numpy()):
+    if not within_limits(tables["counts"]["count"].to_numpy()):
         raise BundleError("counts.parquet holds a count that is not believable.")
     return ReadTree(
         shape=shape, boxes=boxes, total=total, hierarchy=hierarchy, scale=scale, missing=missing

@@ -15,9 +15,9 @@ from dpublish.declare.calendar import CALENDAR, EXAMPLES, WORDS, number_of, read
 from dpublish.declare.domain import Domain
 from dpublish.declare.grid import Boxes, Floats, Grid, Ints, TreeShape
 from dpublish.errors import QueryError
-from dpublish.estimate import Estimate, check_level
-from dpublish.models.integer_limits import half_width, possible, whole_rows
-from dpublish.releases.frames import free_name, named_columns, sql_columns
+from dpublish.estimate import check_level
+from dpublish.models.integer_limits import half_width, integer_rows, possible
+from dpublish.releases.frames import Answers, named_columns, sql_table
 
 if TYPE_CHECKING:
     from dpublish.releases.interval_tree.release import IntervalTreeRelease
@@ -27,67 +27,35 @@ Measured = tuple[Floats, Floats]
 """Values and the variances of their noise."""
 
 
-class Ranges:
-    """Answers to many ranges: values with standard errors and limits."""
+def ranges_of(
+    value: Floats,
+    measured: Measured,
+    inner: Measured,
+    outer: Measured,
+    *,
+    level: float,
+    most: float = math.inf,
+) -> Answers:
+    """Limits from what was measured; they assume nothing about how rows lie inside a box that a
+    range cuts.
 
-    def __init__(
-        self, value: Floats, error: Floats, low: Floats, high: Floats, level: float
-    ) -> None:
-        self.value, self.error, self.low, self.high, self.level = value, error, low, high, level
-
-    @classmethod
-    def of(
-        cls,
-        value: Floats,
-        measured: Measured,
-        inner: Measured,
-        outer: Measured,
-        *,
-        level: float,
-        most: float = math.inf,
-    ) -> Ranges:
-        """Limits from what was measured; they assume nothing about how rows lie inside a box that a
-        range cuts.
-
-        `value` may be smoother than `measured`, which takes rows as spread evenly inside a box; the
-        limits do not move with it unless it would lie outside them, and it is cut where they are,
-        at 0 and `most`. `most`: how many rows there can be.
-        """
-        alpha = (1 - level) / 2
-        # the sum of everything is public where there is no noise in it: no limits around that
-        measured, inner, outer = (_settled(part) for part in (measured, inner, outer))
-        cut = np.maximum(outer[0] - inner[0], 0.0) ** 2 / 12
-        plain, spread = measured[0], _reach(measured, alpha)
-        low = np.minimum(inner[0] - _reach(inner, alpha), plain - spread)
-        high = np.maximum(outer[0] + _reach(outer, alpha), plain + spread)
-        low, high = whole_rows(np.minimum(low, value), np.maximum(high, value))
-        error = np.sqrt(measured[1] + cut)
-        low, high = possible(low, high, error, most)
-        # noise may take a sum below 0, where no count is; `counts` of a release keep it, so that
-        # they add up without bias
-        return cls(np.clip(value, low, high), error, low, high, level)
-
-    @classmethod
-    def joined(cls, parts: Sequence[Ranges]) -> Ranges:
-        every = [
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("value", "error", "low", "high")
-        ]
-        return cls(every[0], every[1], every[2], every[3], parts[0].level)
-
-    def one(self) -> Estimate:
-        return Estimate(
-            float(self.value[0]),
-            float(self.error[0]),
-            float(self.low[0]),
-            float(self.high[0]),
-            self.level,
-        )
-
-    def frame(self) -> pl.DataFrame:
-        return pl.DataFrame(
-            {"count": self.value, "standard_error": self.error, "low": self.low, "high": self.high}
-        )
+    `value` may be smoother than `measured`, which takes rows as spread evenly inside a box; the
+    limits do not move with it unless it would lie outside them, and it is cut where they are,
+    at 0 and `most`. `most`: how many rows there can be.
+    """
+    alpha = (1 - level) / 2
+    # the sum of everything is public where there is no noise in it: no limits around that
+    measured, inner, outer = (_settled(part) for part in (measured, inner, outer))
+    cut = np.maximum(outer[0] - inner[0], 0.0) ** 2 / 12
+    plain, spread = measured[0], _reach(measured, alpha)
+    low = np.minimum(inner[0] - _reach(inner, alpha), plain - spread)
+    high = np.maximum(outer[0] + _reach(outer, alpha), plain + spread)
+    low, high = integer_rows(np.minimum(low, value), np.maximum(high, value))
+    error = np.sqrt(measured[1] + cut)
+    low, high = possible(low, high, error, most)
+    # noise may take a sum below 0, where no count is; `counts` of a release keep it, so that
+    # they add up without bias
+    return Answers(np.clip(value, low, high), error, low, high, level)
 
 
 def _settled(part: Measured) -> Measured:
@@ -281,7 +249,4 @@ class WeightedCells:
         return [self.codes[place] for place in named_columns(self.domain, columns)], self.weights
 
     def sql_frame(self) -> pl.DataFrame:
-        columns = sql_columns(self.domain.axes, dict(enumerate(self.codes)))
-        return pl.DataFrame(
-            [*columns, pl.Series(free_name("weight", self.domain.names), self.weights)]
-        )
+        return sql_table(self.domain.axes, dict(enumerate(self.codes)), self.weights)

@@ -19,12 +19,14 @@ from dpublish.declare.grid import NEAR, Floats, Grid, Ints
 from dpublish.errors import QueryError
 from dpublish.estimate import Estimate, check_level
 from dpublish.models.integer_limits import half_width
-from dpublish.models.thresholded_counts import laplace_cumulants
+from dpublish.models.noisy_counts import laplace_cumulants
 from dpublish.query.masks import select
 from dpublish.query.predicate import Node, parse_predicate
 from dpublish.query.sql_limits import CellsSay, answer_sql
 from dpublish.releases.aggregates import AggregatesRelease, PartSums
 from dpublish.releases.frames import (
+    Answers,
+    counted_table,
     generator_of,
     marginal_frame,
     marginal_shape,
@@ -35,13 +37,13 @@ from dpublish.releases.interval_tree.check import read_tree
 from dpublish.releases.interval_tree.ranges import (
     Bounds,
     BoxCells,
-    Ranges,
     cdf_frame,
     coordinates,
     quantile_places,
+    ranges_of,
     top_of,
 )
-from dpublish.releases.interval_tree.smoothing import MOST, smoothed
+from dpublish.releases.interval_tree.smoothing import MAX_BOXES, smoothed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -97,7 +99,7 @@ class IntervalTreeRelease(AggregatesRelease):
         Groups of boxes give boxes noise that goes together, which smoothing does not allow for; and
         on boxes of several columns it was no gain on generated shapes.
         """
-        if self.hierarchy.height > 1 or len(self.boxes) > MOST or len(self.columns) > 1:
+        if self.hierarchy.height > 1 or len(self.boxes) > MAX_BOXES or len(self.columns) > 1:
             return self.measured
         noisy = self._noisy[: self.hierarchy.leaves].astype(np.float64)
         return smoothed(self.shape, self.boxes, noisy, self.noise_variance, self.total)
@@ -180,7 +182,8 @@ class IntervalTreeRelease(AggregatesRelease):
                 grid.coordinate(first),
                 grid.coordinate(last + 1 if grid.whole else last),
             )
-        return self.answer(a, np.maximum(a, b), check_level(level), closed=True).frame()
+        found = self.answer(a, np.maximum(a, b), check_level(level), closed=True)
+        return pl.DataFrame(found.figures())
 
     def estimate(self, predicate: str, *, level: float = 0.95) -> Estimate:
         """How many rows satisfy a predicate such as "x between 3 and 8 or x > 20": unions of
@@ -195,13 +198,12 @@ class IntervalTreeRelease(AggregatesRelease):
             return linear
         if not select(node, domain).touched and self._of_absent(node) == "none":
             raise QueryError(f"'{predicate}' holds for no value inside the declared bounds.")
-        return self._met(node, level=level)
+        return self.met(node, level)
 
     def _linear(self, predicate: str, level: float) -> Estimate | None:
         """Rows above a hyperplane, by the part of every box that lies above it; None where the
         condition is none about a weighted sum. Rows that lack a value meet no such condition."""
-        from dpublish.query.linear_condition import linear_condition
-        from dpublish.query.planes import above_plane
+        from dpublish.query.linear_condition import above_plane, linear_condition
 
         grids = self.shape.grids
         try:
@@ -242,7 +244,7 @@ class IntervalTreeRelease(AggregatesRelease):
     def _each_axis(self) -> list[tuple[Axis, Grid]]:
         return list(zip(self._cells.domain.axes, self.shape.grids, strict=True))
 
-    def _met(self, node: Node, *, level: float) -> Estimate:
+    def met(self, node: Node, level: float) -> Estimate:
         """How many rows satisfy a predicate that was read, which may be none of those there can
         be."""
         cells = self._cells
@@ -278,16 +280,10 @@ class IntervalTreeRelease(AggregatesRelease):
         """Bins that end wherever a box does."""
         return self._cells.domain
 
-    def met(self, node: Node, level: float) -> Estimate:
-        return self._met(node, level=level)
-
     def cell_counts(self, places: tuple[int, ...]) -> Floats:
         cells = self._cells
-        shape = tuple(cells.domain.axes[place].cardinality for place in places)
-        group = np.ravel_multi_index(tuple(cells.codes[place] for place in places), shape)
         weights = self._parts[1][cells.owner] * cells.share
-        counted = np.bincount(group, weights=weights, minlength=math.prod(shape))
-        return counted.reshape(shape).astype(np.float64)
+        return counted_table(cells.domain, places, [cells.codes[one] for one in places], weights)
 
     def cell_sums(self, places: tuple[int, ...]) -> PartSums:
         cells = self._cells
@@ -319,8 +315,8 @@ class IntervalTreeRelease(AggregatesRelease):
             )
         found = self.answer(*cells.corners(places), check_level(level))
         if self._absent is not None and len(self.columns) == 1:
-            found = Ranges.joined([found, self._absent_rows(check_level(level))])
-        return marginal_frame(cells.domain, places, found.frame().to_dict())
+            found = Answers.joined([found, self._absent_rows(check_level(level))])
+        return marginal_frame(cells.domain, places, found.figures())
 
     def without_value(self, *, level: float = 0.95) -> Estimate:
         """How many rows lack a value (of one of several columns: of at least one)."""
@@ -332,7 +328,7 @@ class IntervalTreeRelease(AggregatesRelease):
         note = AMONG if self.missing == "among rest" else ""
         return replace(self._absent_rows(check_level(level)).one(), note=note)
 
-    def _absent_rows(self, level: float) -> Ranges:
+    def _absent_rows(self, level: float) -> Answers:
         share = np.zeros((1, len(self.boxes) + 1))
         share[0, -1] = 1.0
         # among rows that are left out for other reasons nobody knows how many lack a value
@@ -464,12 +460,13 @@ class IntervalTreeRelease(AggregatesRelease):
         return plot_tree(self, columns, level=check_level(level))
 
     def summary(self) -> dict[str, str]:
-        rows = super().summary()
-        rows["columns"] = ", ".join(self.columns)
-        rows["boxes"] = f"{len(self.boxes):,} ({self.manifest['facts']['tree']})"
-        return rows
+        return {
+            **super().summary(),
+            "columns": ", ".join(self.columns),
+            "boxes": f"{len(self.boxes):,} ({self.manifest['facts']['tree']})",
+        }
 
-    def answer(self, low: Floats, high: Floats, level: float, *, closed: bool = False) -> Ranges:
+    def answer(self, low: Floats, high: Floats, level: float, *, closed: bool = False) -> Answers:
         """Ranges given in coordinates (positions from the lower bound), one row per query and one
         column a column.
 
@@ -491,9 +488,9 @@ class IntervalTreeRelease(AggregatesRelease):
                     share, (share >= 1).astype(np.float64), touched.astype(np.float64), level
                 )
             )
-        return Ranges.joined(parts)
+        return Answers.joined(parts)
 
-    def _one_column(self, low: Floats, high: Floats, level: float, closed: bool) -> Ranges:
+    def _one_column(self, low: Floats, high: Floats, level: float, closed: bool) -> Answers:
         """Prefix sums and interpolation: a query costs a few binary searches, whatever the number
         of boxes."""
         edges, totals = self._prefix
@@ -519,14 +516,16 @@ class IntervalTreeRelease(AggregatesRelease):
             for s, t in ((a, b), (inner_a, inner_b), (outer_a, outer_b))
         ]
         value = np.interp(b, index, totals) - np.interp(a, index, totals)
-        return Ranges.of(value, *found, level=level, most=self._most)
+        return ranges_of(value, *found, level=level, most=self._most)
 
-    def _from_weights(self, share: Floats, inside: Floats, touched: Floats, level: float) -> Ranges:
+    def _from_weights(
+        self, share: Floats, inside: Floats, touched: Floats, level: float
+    ) -> Answers:
         measured, counts = (part[: share.shape[1]] for part in self._parts)
         found = [
             (weights @ measured, self._variance(weights)) for weights in (share, inside, touched)
         ]
-        return Ranges.of(share @ counts, *found, level=level, most=self._most)
+        return ranges_of(share @ counts, *found, level=level, most=self._most)
 
     @property
     def _most(self) -> float:

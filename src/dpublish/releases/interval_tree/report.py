@@ -23,9 +23,9 @@ from dpublish.present.report import (
     Table,
     how_it_was_made,
     listed,
-    quoted,
     usage,
 )
+from dpublish.query.constants import quoted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

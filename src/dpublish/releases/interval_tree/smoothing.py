@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from dpublish.declare.grid import Boxes, Floats, Ints, TreeShape
 
-MOST = 256
+MAX_BOXES = 256
 """Boxes that are smoothed. One roughness cannot speak for thousands of boxes: many empty ones would
 smooth a few full ones."""
 ROUGHNESS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0, 2.0)

@@ -21,15 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.estimate import Estimate, check_level
-from dpublish.models.integer_limits import whole_rows
-from dpublish.models.thresholded_counts import (
+from dpublish.models.integer_limits import integer_rows
+from dpublish.models.noisy_counts import (
     Floats,
     Suppression,
     laplace_cumulants,
     spread_quantile,
 )
 from dpublish.releases.histogram.intervals import Total
-from dpublish.releases.itemsets.logic import Node, Truths, atoms_of, truth_of
+from dpublish.releases.itemsets.mining import Node, Truths, atoms_of, truth_of
 
 MAX_OPEN_BITS = 10
 MAX_KNOWN = 256
@@ -154,7 +154,7 @@ class Intervals:
             decided = max(true.score, 0.0) + max(false.score, 0.0)
             # what was left out is taken to be like the rest; the interval does not rest on that
             value += lost * max(true.score, 0.0) / decided if decided > 0 else 0.0
-        low, high = (max(0.0, float(end)) for end in whole_rows(low, high))
+        low, high = (max(0.0, float(end)) for end in integer_rows(low, high))
         if (
             low > high
             # both ends are valid on their own; when noise makes them cross, the point between them

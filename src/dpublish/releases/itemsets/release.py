@@ -3,7 +3,7 @@ synthetic transactions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -16,19 +16,23 @@ from numpy.typing import NDArray
 
 from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Estimate, check_level
-from dpublish.models.integer_limits import believable
-from dpublish.models.thresholded_counts import Suppression
+from dpublish.models.integer_limits import within_limits
+from dpublish.models.noisy_counts import Suppression
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import fraction, table, whole
 from dpublish.releases.frames import generator_of, rows_to_draw
 from dpublish.releases.histogram.intervals import Total
 from dpublish.releases.itemsets.intervals import Cells, Intervals, Tree, clipped_weights
-from dpublish.releases.itemsets.logic import Every, Item, Node, find_item, parse_items
 from dpublish.releases.itemsets.mining import (
+    Every,
+    Item,
     Itemset,
+    Node,
     Rule,
     WeightedSets,
     association_rules,
+    find_item,
+    parse_items,
     support_table,
     top_itemsets,
     top_of_table,
@@ -98,16 +102,7 @@ class ItemsetRelease(Release):
                 f"An itemset release holds the tables {', '.join(TABLES)}; this one holds: "
                 f"{sorted(tables)}."
             )
-        for name, columns in TABLES.items():
-            if dict(tables[name].schema) != columns:
-                raise BundleError(
-                    f"{name}.parquet must have the columns {', '.join(columns)} in the types of "
-                    f"the format."
-                )
-            if sum(tables[name].null_count().row(0)):
-                raise BundleError(f"{name}.parquet holds nulls.")
-        if tables["items"].height != items or tables["items"]["name"].n_unique() != items:
-            raise BundleError("items.parquet must name each item once.")
+        check_columns(tables, TABLES, items)
         _check_tree(tables, items)
         _check_cells(tables, items, facts)
         self.items: list[str] = self.tables["items"]["name"].to_list()
@@ -220,13 +215,7 @@ class ItemsetRelease(Release):
             raise QueryError(f"top must be a whole number of at least 1, not {top!r}.")
         order = np.argsort(-self._single(), kind="stable")[:top]
         answers = [self._answer(Item(int(item)), level) for item in order]
-        return pl.DataFrame(
-            {
-                "item": [self.items[item] for item in order],
-                "count": [answer.value for answer in answers],
-            },
-            schema={"item": pl.String, "count": pl.Float64},
-        ).with_columns(_error_columns(answers))
+        return _counts_frame([self.items[item] for item in order], answers)
 
     def _single(self) -> NDArray[np.float64]:
         """An estimate for every item, to order them by."""
@@ -256,9 +245,7 @@ class ItemsetRelease(Release):
             raise QueryError(
                 "Name at least one item, or use item_counts() for the most frequent ones."
             )
-        return pl.DataFrame(
-            {"item": list(columns), "count": [answer.value for answer in answers]}
-        ).with_columns(_error_columns(answers))
+        return _counts_frame(columns, answers)
 
     def top_itemsets(
         self,
@@ -418,6 +405,13 @@ class ItemsetRelease(Release):
         return frame.group_by("row", maintain_order=True).agg("items").get_column("items")
 
 
+def _counts_frame(items: Sequence[str], answers: list[Estimate]) -> pl.DataFrame:
+    """One row an item: item, count, standard_error, low, high."""
+    counts = pl.Series("count", [answer.value for answer in answers], dtype=pl.Float64)
+    names = pl.Series("item", items, dtype=pl.String)
+    return pl.DataFrame([names, counts, *_error_columns(answers)])
+
+
 def _error_columns(answers: list[Estimate]) -> list[pl.Series]:
     return [
         pl.Series(name, [getattr(answer, name) for answer in answers], dtype=pl.Float64)
@@ -437,6 +431,28 @@ def _read_total(facts: Mapping[str, Any]) -> Total:
     if facts.get("max_total") is not None:
         whole(facts, "max_total", "facts", limit=1 << 52)
     return Total.from_facts(facts)
+
+
+def check_columns(
+    tables: Mapping[str, pl.DataFrame], wanted: Mapping[str, Mapping[str, Any]], items: int
+) -> None:
+    """The columns of every table, and that each item is named once."""
+    for name, columns in wanted.items():
+        if name not in tables or dict(tables[name].schema) != columns:
+            raise BundleError(
+                f"{name}.parquet must have the columns {', '.join(columns)} in the types of "
+                f"the format."
+            )
+        if sum(tables[name].null_count().row(0)):
+            raise BundleError(f"{name}.parquet holds nulls.")
+    if tables["items"].height != items or tables["items"]["name"].n_unique() != items:
+        raise BundleError("items.parquet must name each item once.")
+
+
+def check_range(column: str, values: NDArray[Any], low: int, high: int) -> None:
+    """That the numbers of a column are at least `low` and below `high`."""
+    if values.size and (values.min() < low or values.max() >= high):
+        raise BundleError(f"The column '{column}' holds a number out of range.")
 
 
 def _check_laws(facts: Mapping[str, Any]) -> None:
@@ -513,9 +529,7 @@ def _check_cells(tables: Mapping[str, pl.DataFrame], items: int, facts: Mapping[
         (tables["members"], ("item",), 0, items),
     ):
         for column in columns:
-            values = frame[column].to_numpy()
-            if values.size and (values.min() < low or values.max() >= high):
-                raise BundleError(f"The column '{column}' holds a number out of range.")
+            check_range(column, frame[column].to_numpy(), low, high)
     sizes, members = sets["size"].to_numpy().astype(np.int64), tables["members"]["item"].to_numpy()
     if int(sizes.sum()) != members.size:
         raise BundleError("members.parquet does not fit the sizes in itemsets.parquet.")
@@ -524,7 +538,7 @@ def _check_cells(tables: Mapping[str, pl.DataFrame], items: int, facts: Mapping[
     if members.size and (np.diff(members.astype(np.int64))[inside[1:]] <= 0).any():
         raise BundleError("The members of an itemset must ascend.")
     counts = np.concatenate([parts["count"].to_numpy(), sets["count"].to_numpy()])
-    if not believable(counts):
+    if not within_limits(counts):
         raise BundleError("A count is not believable.")
     lowest = -(1 << 62)
     thresholds = [lowest if law["threshold"] is None else law["threshold"] for law in facts["laws"]]

@@ -26,30 +26,31 @@ from numpy.typing import NDArray
 
 from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Estimate, check_level
-from dpublish.models.integer_limits import believable, whole_rows
-from dpublish.models.thresholded_counts import normal_quantile
-from dpublish.models.weighted_counts import (
+from dpublish.models.integer_limits import integer_rows, within_limits
+from dpublish.models.noisy_counts import (
     Floats,
     NoiseLaw,
     Touched,
     allowance,
     deviation,
+    normal_quantile,
     ordered_fit,
     tail_quantile,
 )
 from dpublish.releases.bundle.manifest import fraction, table, whole
 from dpublish.releases.frames import generator_of, rows_to_draw
 from dpublish.releases.histogram.intervals import Total
-from dpublish.releases.itemsets.logic import (
+from dpublish.releases.itemsets.mining import (
     Every,
     Item,
+    Itemset,
     Node,
     Truths,
     atoms_of,
+    check_sizes,
     truth_of,
 )
-from dpublish.releases.itemsets.mining import Itemset, check_sizes
-from dpublish.releases.itemsets.release import ItemsetRelease
+from dpublish.releases.itemsets.release import ItemsetRelease, check_columns, check_range
 
 if TYPE_CHECKING:
     from dpublish.present.report import Report
@@ -109,7 +110,9 @@ class SupportRelease(ItemsetRelease):
     def parse(self) -> None:
         facts = table(self.manifest, "facts", "manifest")
         number = whole(facts, "items", "facts", lowest=1)
-        self._check_tables(number)
+        check_columns(self.tables, TABLES, number)
+        if set(self.tables) != set(TABLES):
+            raise BundleError(f"A release of supports holds the tables {', '.join(TABLES)}.")
         self.rounds = _read_rounds(facts)
         self.items = self.tables["items"]["name"].to_list()
         self._position = {name: place for place, name in enumerate(self.items)}
@@ -117,15 +120,12 @@ class SupportRelease(ItemsetRelease):
         self.sizes = self._column("supports", "size")
         self.counts = self._column("supports", "count")
         numbers, members = self._column("supports", "round"), self._column("members", "item")
-        if numbers.size and (numbers.min() < 0 or numbers.max() >= len(self.rounds)):
-            raise BundleError("The column 'round' holds a number out of range.")
-        if self.sizes.size and (self.sizes.min() < 1 or self.sizes.max() > MAX_SIZE):
-            raise BundleError("The column 'size' holds a number out of range.")
+        check_range("round", numbers, 0, len(self.rounds))
+        check_range("size", self.sizes, 1, MAX_SIZE + 1)
         if int(self.sizes.sum()) != members.size:
             raise BundleError("members.parquet does not fit the sizes in supports.parquet.")
-        if members.size and (members.min() < 0 or members.max() >= number):
-            raise BundleError("The column 'item' holds a number out of range.")
-        if not believable(self.counts):
+        check_range("item", members, 0, number)
+        if not within_limits(self.counts):
             raise BundleError("A count is not within the limits of the format.")
         self._measured: dict[Itemset, int] = {}
         """The row of every itemset that was measured."""
@@ -139,21 +139,6 @@ class SupportRelease(ItemsetRelease):
             (self._ranked if self.rounds[one].rank else self._measured)[itemset] = row
             at += size
         self._round_of = [self.rounds[one] for one in numbers.tolist()]
-
-    def _check_tables(self, items: int) -> None:
-        for name, columns in TABLES.items():
-            if name not in self.tables or dict(self.tables[name].schema) != columns:
-                raise BundleError(
-                    f"{name}.parquet must have the columns {', '.join(columns)} in the types of "
-                    f"the format."
-                )
-            if sum(self.tables[name].null_count().row(0)):
-                raise BundleError(f"{name}.parquet holds nulls.")
-        if set(self.tables) != set(TABLES):
-            raise BundleError(f"A release of supports holds the tables {', '.join(TABLES)}.")
-        names = self.tables["items"]
-        if names.height != items or names["name"].n_unique() != items:
-            raise BundleError("items.parquet must name each item once.")
 
     @cached_property
     def _values(self) -> dict[Itemset, float]:
@@ -239,7 +224,7 @@ class SupportRelease(ItemsetRelease):
     def _most(self, alpha: float) -> float:
         """A number of transactions that no count exceeds, but for a chance of alpha."""
         reach = tail_quantile(self.rounds[0].law, self._total_scale, alpha, np.ones(1))
-        return min(max(0.0, self.total.value + reach), self.most_rows)
+        return min(max(0.0, self.total.value + reach), self.max_rows)
 
     def _of_question(self, question: Node, alpha: float) -> Estimate:
         """Any question about up to `MAX_ATOMS` items, from all supports within them."""
@@ -417,15 +402,14 @@ class SupportRelease(ItemsetRelease):
         return max(0, self.total.value)
 
     def summary(self) -> dict[str, str]:
-        rows = super(ItemsetRelease, self).summary()
-        rows["items"] = f"{len(self.items):,}"
         sizes = [len(members) for members in self._measured]
-        rows["supports"] = (
-            f"{sizes.count(1):,} items, {sizes.count(2):,} pairs and "
-            f"{sum(size > 2 for size in sizes):,} larger sets"
-        )
-        rows["transactions"] = f"{self.transactions:,} (noisy count)"
-        return rows
+        return {
+            **super(ItemsetRelease, self).summary(),
+            "items": f"{len(self.items):,}",
+            "supports": f"{sizes.count(1):,} items, {sizes.count(2):,} pairs and "
+            f"{sum(size > 2 for size in sizes):,} larger sets",
+            "transactions": f"{self.transactions:,} (noisy count)",
+        }
 
     def sections(self) -> Report:
         from dpublish.releases.itemsets.report import support_sections
@@ -507,7 +491,7 @@ def _estimate(
     note: str = "",
     details: Mapping[str, Any] | None = None,
 ) -> Estimate:
-    low, high = (max(0.0, float(end)) for end in whole_rows(low, high))
+    low, high = (max(0.0, float(end)) for end in integer_rows(low, high))
     if low > high:  # both ends are valid on their own; when noise makes them cross, between them
         low = high = (low + high) / 2
     return Estimate(

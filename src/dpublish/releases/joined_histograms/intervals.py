@@ -9,6 +9,7 @@ so that they contain the error of the model; the errors of the parts share the l
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from dpublish.declare.domain import Domain
 from dpublish.estimate import check_level
-from dpublish.models.integer_limits import half_width, possible, quantile, whole_rows
+from dpublish.models.integer_limits import half_width, integer_rows, possible, quantile
 from dpublish.models.junction_tree.consistency import (
     Floats,
     GroupSums,
@@ -120,25 +121,9 @@ class Intervals:
         # the model is asked where a model error was published, and nowhere else
         assert model is not None or measured.model_error is None
         self._measured, self._domain, self._model = measured, domain, model
-        self._target, self._labels = measured.target, measured.labels
-        self._combined = cache(self._combine)
-
-    @property
-    def target(self) -> int | None:
-        return self._target
-
-    @property
-    def noise(self) -> str:
-        return self._measured.noise
-
-    def label_counts(self) -> tuple[Floats, Floats]:
-        """The unbiased count of every label, and their covariance."""
-        return self._label_estimate()
-
-    def combined(self, column: int, *, by_label: bool) -> Combined:
-        """The unbiased counts of a column, by label or of all labels together (one place), and what
-        their covariance follows from."""
-        return self._combined(column, by_label)
+        self.target, self.noise = measured.target, measured.noise
+        self._labels = measured.labels
+        self.combined = cache(self._combine)
 
     def table_of(self, features: Sequence[int], *, by_label: bool) -> MeasuredTable | None:
         """What was counted of some columns together, by label or not: that with least noise."""
@@ -150,25 +135,16 @@ class Intervals:
 
     def range_of(self, node: Node, level: float) -> Range:
         check_level(level)
-        found = self._range(node, 1 - level)
+        found = self.open_range(node, 1 - level)
         low, high, error = (np.asarray(end) for end in (found.low, found.high, found.error))
         first, last = possible(low, high, error, self._most)
         return Range(float(first), float(last), found.error, found.note)
-
-    def open_range(self, node: Node, alpha: float) -> Range:
-        """The same but for `alpha`, with ends that noise may have put below 0 or above the number
-        of rows."""
-        return self._range(node, alpha)
-
-    def total_range(self, alpha: float) -> Range:
-        """The number of rows: public, or from all tables."""
-        return self._total(alpha)
 
     def counted_cells(self, columns: Sequence[int]) -> Floats | None:
         """The unbiased counts of the cells of one column, or of columns counted together; None
         where they were not."""
         if len(columns) == 1:
-            return self._combined(columns[0], False).value[..., 0]
+            return self.combined(columns[0], by_label=False).value[..., 0]
         table = self.table_of(columns, by_label=False)
         whole = table is not None and table.counts.shape == (
             *(self._domain.axes[c].cardinality for c in columns),
@@ -179,7 +155,7 @@ class Intervals:
     def sum_variance(self, columns: Sequence[int], amounts: Floats) -> float:
         """The noise variance of a sum of `amounts` times `counted_cells` of the same columns."""
         if len(columns) == 1:
-            return self._combined(columns[0], False).variance(amounts[:, None])
+            return self.combined(columns[0], by_label=False).variance(amounts[:, None])
         table = self.table_of(columns, by_label=False)
         assert table is not None
         return table.variance * float((amounts**2).sum())
@@ -187,17 +163,17 @@ class Intervals:
     def column_ranges(self, column: int, level: float) -> tuple[Floats, Floats, Floats]:
         """Low, high and standard error of every level of a column (of every label, for the
         target)."""
-        if column == self._target:
-            value, covariance = self._label_estimate()
+        if column == self.target:
+            value, covariance = self.label_counts()
             error = np.sqrt(np.diag(covariance))
         else:
-            found = self._combined(column, False)
+            found = self.combined(column, by_label=False)
             value, error = found.value[:, 0], np.sqrt(found.level_variances()[:, 0])
         return self._spread(value, error, level)
 
     def column_label_ranges(self, column: int, level: float) -> tuple[Floats, Floats, Floats]:
         """The same of every level and label: levels x labels."""
-        found = self._combined(column, True)
+        found = self.combined(column, by_label=True)
         return self._spread(found.value, np.sqrt(found.level_variances()), level)
 
     def table_ranges(
@@ -220,8 +196,8 @@ class Intervals:
         return (low, high) if by_label else (low[..., 0], high[..., 0])
 
     def _spread(self, value: Floats, error: Floats, level: float) -> tuple[Floats, Floats, Floats]:
-        width = half_width(error * error, (1 - level) / 2, self._measured.noise)
-        low, high = whole_rows(value - width, value + width)
+        width = half_width(error * error, (1 - level) / 2, self.noise)
+        low, high = integer_rows(value - width, value + width)
         low, high = (np.where(error > 0, end, np.rint(value)) for end in (low, high))  # known
         return *possible(low, high, error, self._most), error
 
@@ -232,14 +208,16 @@ class Intervals:
         total = self._measured.total
         return math.inf if total is None else float(total)
 
-    def _range(self, node: Node, alpha: float) -> Range:
+    def open_range(self, node: Node, alpha: float) -> Range:
+        """The same but for `alpha`, with ends that noise may have put below 0 or above the number
+        of rows."""
         columns = columns_of(node)
-        features = sorted(columns - {self._target})
+        features = sorted(columns - {self.target})
         if isinstance(node, Constant):
-            return self._total(alpha) if node.holds else Range(0.0, 0.0, 0.0)
+            return self.total_range(alpha) if node.holds else Range(0.0, 0.0, 0.0)
         if not features:
             inside = cover_table(node, self._domain, sorted(columns)).inside
-            value, covariance = self._label_estimate()
+            value, covariance = self.label_counts()
 
             def labels(mask: NDArray[np.bool_]) -> tuple[float, float]:
                 return float(value @ mask), float(mask @ covariance @ mask)
@@ -248,17 +226,13 @@ class Intervals:
         if len(features) == 1:
             return self._one_column(node, features[0], alpha)
         if self._cells(features) <= MAX_CELLS:
-            tables = self._tables_of(features, by_label=self._target in columns)
+            tables = self._tables_of(features, by_label=self.target in columns)
             if tables:
                 return self._one_table(node, tables, alpha)
-        if (
-            len(features) == 2
-            and self._measured.model_error is not None
-            and self._cells(features) <= MAX_CELLS
-        ):
-            return _narrower(
-                self._one_box(node, features, alpha / 2), self._bounds(node, alpha / 2)
-            )
+            if len(features) == 2 and self._measured.model_error is not None:
+                return _narrower(
+                    self._one_box(node, features, alpha / 2), self._bounds(node, alpha / 2)
+                )
         return self._bounds(node, alpha)
 
     def _bounds(self, node: Node, alpha: float) -> Range:
@@ -266,13 +240,15 @@ class Intervals:
         if isinstance(node, Plane) and self._model is not None:
             return self._plane_bounds(node, alpha)
         if not isinstance(node, And | Or):
-            return Range(0.0, self._total(alpha).high, self._total(alpha).high / 2, BOUNDS)
+            return Range(
+                0.0, self.total_range(alpha).high, self.total_range(alpha).high / 2, BOUNDS
+            )
         parts = list(node.parts)
         joined = [type(node)(tuple(some)) for some in self._joined_parts(parts)]
         share = alpha / (len(parts) + len(joined) + 1)
-        total = self._total(share)
-        ranges = [self._range(part, share) for part in parts]
-        more = [self._range(part, share) for part in joined]
+        total = self.total_range(share)
+        ranges = [self.open_range(part, share) for part in parts]
+        more = [self.open_range(part, share) for part in joined]
         if isinstance(node, And):
             low = max(0.0, sum(one.low for one in ranges) - (len(parts) - 1) * total.high)
             high = min(one.high for one in [*ranges, *more])
@@ -288,9 +264,9 @@ class Intervals:
         assert self._model is not None
         first, last, ways = best_splits(node, self._domain, self._model, self._measured.tables)
         each = alpha / (3 * ways)
-        total = self._total(each)
-        low = sum(self._range(part, each).low for part in first) - total.high
-        high = sum(self._range(part, each).high for part in last)
+        total = self.total_range(each)
+        low = sum(self.open_range(part, each).low for part in first) - total.high
+        high = sum(self.open_range(part, each).high for part in last)
         low, high = max(0.0, low), min(total.high, high)
         high = max(low, high)
         return Range(low, high, (high - low) / (2 * quantile(alpha / 2, "gaussian")), BOUNDS)
@@ -319,24 +295,24 @@ class Intervals:
         """The model's answer, give or take the model error of every box that the predicate is made
         of."""
         model_error = self._measured.model_error
+        each = self.model_error_bound(features[0], features[1], alpha)
         assert model_error is not None
         assert self._model is not None
-        each = self.model_error_bound(features[0], features[1], alpha)
         assert each is not None
-        blocks = (
-            level_blocks(self._domain.axes[features[0]].cardinality, model_error.blocks),
-            level_blocks(self._domain.axes[features[1]].cardinality, model_error.blocks),
+        first, second = (
+            level_blocks(self._domain.axes[column].cardinality, model_error.blocks)
+            for column in features
         )
         spreads = {
             column: self._model.spread(column, block_of)
-            for column, block_of in zip(features, blocks, strict=True)
+            for column, block_of in zip(features, (first, second), strict=True)
         }
         expected = self._model.pairwise_marginals(features[0], spreads)[features[1]]
         ends = []
         for mask, wholly, sign in zip(
             self._masks(node, features), (True, False), (-1, 1), strict=True
         ):
-            chosen = block_mask(mask, blocks, wholly=wholly)
+            chosen = block_mask(mask, (first, second), wholly=wholly)
             ends.append(float(expected[chosen].sum()) + sign * each * count_boxes(chosen))
         return Range(
             ends[0],
@@ -351,33 +327,28 @@ class Intervals:
         out: list[list[Node]] = []
         for table in self._measured.tables:
             by_label = table.by_label(self._labels)
-            within = {*table.columns, *([self._target] if by_label else [])}
+            within = {*table.columns, *([self.target] if by_label else [])}
             some = [part for part in parts if columns_of(part) <= within]
             if (
                 len(some) > 1
-                and len(frozenset().union(*(columns_of(part) for part in some)) - {self._target})
-                > 1
+                and len(frozenset().union(*(columns_of(part) for part in some)) - {self.target}) > 1
             ):
                 out.append(some)
-        if self._measured.model_error is not None and len(parts) <= MAX_PARTS:
-            for i, first in enumerate(parts):
-                out += [
-                    [first, other]
-                    for other in parts[i + 1 :]
-                    if self._unmeasured(first, other) and len(parts) > 2
-                ]
+        if self._measured.model_error is not None and 2 < len(parts) <= MAX_PARTS:
+            pairs = itertools.combinations(parts, 2)
+            out += [[*pair] for pair in pairs if self._unmeasured(*pair)]
         return out
 
     def _unmeasured(self, first: Node, second: Node) -> bool:
         """Whether two parts speak of two columns that were not counted together."""
         columns = columns_of(first) | columns_of(second)
-        features = sorted(columns - {self._target})
-        by_label = self._target in columns
+        features = sorted(columns - {self.target})
+        by_label = self.target in columns
         return len(features) == 2 and self.table_of(features, by_label=by_label) is None
 
     def _one_column(self, node: Node, column: int, alpha: float) -> Range:
-        by_label = self._target in columns_of(node)
-        found = self._combined(column, by_label)
+        by_label = self.target in columns_of(node)
+        found = self.combined(column, by_label=by_label)
         # without labels, the condition says the same of each
         inside, touched = (mask[:, : found.value.shape[1]] for mask in self._masks(node, [column]))
 
@@ -422,9 +393,8 @@ class Intervals:
         out, and labels too where they are not asked for."""
         out = []
         for table in self._measured.tables:
-            if not set(features) <= set(table.columns):
-                continue
-            if by_label and not table.by_label(self._labels):
+            counted = not by_label or table.by_label(self._labels)
+            if not counted or not set(features) <= set(table.columns):
                 continue
             places = [table.columns.index(column) for column in features]
             others = tuple(place for place in range(len(table.columns)) if place not in places)
@@ -444,11 +414,11 @@ class Intervals:
         self, node: Node, features: list[int]
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Inside and touched over levels (x levels) x labels."""
-        named = self._target is not None and self._target in columns_of(node)
+        named = self.target is not None and self.target in columns_of(node)
         found = cover_table(
             node,
             self._domain,
-            [*features, self._target] if named and self._target is not None else features,
+            [*features, self.target] if named and self.target is not None else features,
         )
         if named:
             return found.inside, found.touched
@@ -466,15 +436,14 @@ class Intervals:
     ) -> Range:
         """What lies between all of some cells and all that are touched. `answer` gives a sum over
         cells and the variance of its noise, which follows from what was chosen to be measured."""
-        noise = self._measured.noise
         ends = [self._known(mask, answer) for mask in (inside, touched)]
         (least, first), (most, second) = ends
-        widths = [half_width(variance, alpha / 2, noise) for variance in (first, second)]
+        widths = [half_width(variance, alpha / 2, self.noise) for variance in (first, second)]
         # what is known without noise is not rounded outwards
-        low = float(whole_rows(least - widths[0], least)[0]) if first else least
-        high = float(whole_rows(most, most + widths[1])[1]) if second else most
+        low = float(integer_rows(least - widths[0], least)[0]) if first else least
+        high = float(integer_rows(most, most + widths[1])[1]) if second else most
         error = math.sqrt(max(0.0, first, second))
-        error += max(0.0, most - least) / (2 * quantile(alpha / 2, noise))
+        error += max(0.0, most - least) / (2 * quantile(alpha / 2, self.noise))
         note = MEASURED if ends[0] == ends[1] else CUT
         if self._measured.known and not error:
             note = KNOWN
@@ -497,19 +466,17 @@ class Intervals:
         direct, (rest, variance) = answer(mask), answer(~mask)
         return (float(total) - rest, variance) if variance < direct[1] else direct
 
-    def _linear(self, value: float, variance: float, alpha: float) -> Range:
-        width = half_width(variance, alpha / 2, self._measured.noise)
-        low, high = (float(end) for end in whole_rows(value - width, value + width))
-        return Range(low, max(low, high), math.sqrt(max(0.0, variance)))
-
-    def _total(self, alpha: float) -> Range:
+    def total_range(self, alpha: float) -> Range:
+        """The number of rows: public, or from all tables."""
         if self._measured.total is not None:
             return Range(float(self._measured.total), float(self._measured.total), 0.0)
-        value, covariance = self._label_estimate()
-        variance = float(covariance.sum())
-        return self._linear(float(value.sum()), variance, alpha)
+        counts, covariance = self.label_counts()
+        value, variance = float(counts.sum()), float(covariance.sum())
+        width = half_width(variance, alpha / 2, self.noise)
+        low, high = (float(end) for end in integer_rows(value - width, value + width))
+        return Range(low, max(low, high), math.sqrt(max(0.0, variance)))
 
-    def _label_estimate(self) -> tuple[Floats, Floats]:
+    def label_counts(self) -> tuple[Floats, Floats]:
         """The unbiased count of every label, and their covariance: 0 where public totals tell."""
         value, variance = label_estimate(
             [one for one in self._measured.columns if one is not None], self._measured.tables
@@ -526,7 +493,9 @@ class Intervals:
             np.abs(left) > _NOTHING * variance, left, 0.0
         )
 
-    def _combine(self, column: int, by_label: bool) -> Combined:
+    def _combine(self, column: int, *, by_label: bool) -> Combined:
+        """The unbiased counts of a column, by label or of all labels together (one place), and what
+        their covariance follows from."""
         measured = self._measured.columns[column]
         assert measured is not None
         groups = [
@@ -553,9 +522,7 @@ class Intervals:
 def _narrower(first: Range, second: Range) -> Range:
     """What both ranges allow; the first where noise has put them apart."""
     low, high = max(first.low, second.low), min(first.high, second.high)
-    if low > high:
-        return first
-    if (first.low, first.high) == (low, high):
+    if low > high or (first.low, first.high) == (low, high):
         return first
     note = second.note if (second.low, second.high) == (low, high) else first.note
     return Range(low, high, min(first.error, second.error), note)

@@ -16,7 +16,7 @@ from dpublish.declare.domain import Domain
 from dpublish.models.bin_shapes import bin_means
 from dpublish.models.junction_tree.fit import MeasuredTable
 from dpublish.models.junction_tree.model import JunctionModel
-from dpublish.query.planes import least_and_most
+from dpublish.query.linear_condition import least_and_most
 from dpublish.query.predicate import Plane
 
 SPLITS, SAMPLED = 33, 5_000

@@ -37,14 +37,13 @@ from dpublish.query.sql_limits import CellsSay, answer_sql
 from dpublish.releases.bundle.manifest import read_domain, table
 from dpublish.releases.frames import (
     drawn_values,
-    free_name,
     generator_of,
     marginal_frame,
     marginal_shape,
     named_columns,
     other_names,
     rows_to_draw,
-    sql_columns,
+    sql_table,
 )
 from dpublish.releases.joined_histograms.condition import Conditioned
 from dpublish.releases.joined_histograms.intervals import Intervals
@@ -118,7 +117,7 @@ class JoinedRelease(ResampledRelease):
     @property
     def rows(self) -> int:
         """The number of rows the release speaks of: public, or estimated from all tables."""
-        return round(min(self.model.total, self.most_rows))
+        return round(min(self.model.total, self.max_rows))
 
     @property
     def target(self) -> str | None:
@@ -160,8 +159,6 @@ class JoinedRelease(ResampledRelease):
 
     def _public_note(self, node: Node) -> str:
         """What comes from the public table in the answer to a condition."""
-        from dpublish.query.predicate import columns_of
-
         prior = self.measured.prior
         if prior is None:
             return ""
@@ -192,16 +189,13 @@ class JoinedRelease(ResampledRelease):
         node = parse_predicate(predicate, self.domain, planes=True)
         if self._ruled_out(node):
             return Estimate(0.0, 0.0, 0.0, 0.0, check_level(level), note=RULED_OUT)
-        value = min(self._expected(node), self.most_rows)
+        value = min(self._expected(node), self.max_rows)
         found = self.intervals.range_of(node, level)
         if found.low == found.high and not found.error:  # known: the model has it but for rounding
             value = found.low
-        high = min(max(found.high, value), self.most_rows)
+        high = min(max(found.high, value), self.max_rows)
         note = found.note + self._public_note(node)
         return Estimate(value, found.error, min(found.low, value), high, level, note=note)
-
-    def met(self, node: Node, level: float) -> Estimate:
-        return self.estimate(node, level=level)
 
     def cell_counts(self, places: tuple[int, ...]) -> Floats:
         return self._counts(list(places))
@@ -232,10 +226,10 @@ class JoinedRelease(ResampledRelease):
         marginal_shape(
             self.domain, indexes
         )  # refuses a table that is too large, before anything is worked out
-        value = np.minimum(self._counts(indexes), self.most_rows)
+        value = np.minimum(self._counts(indexes), self.max_rows)
         low, high, error = self._ranges(indexes, level)
         value = np.where((low == high) & (error == 0), low, value)  # known but for rounding
-        low, high = np.minimum(low, value), np.minimum(np.maximum(high, value), self.most_rows)
+        low, high = np.minimum(low, value), np.minimum(np.maximum(high, value), self.max_rows)
         possible = self._possible(indexes)
         value, low, high, error = (
             np.where(possible, one, 0.0) for one in (value, low, high, error)
@@ -281,7 +275,7 @@ class JoinedRelease(ResampledRelease):
         """
         generator = generator_of(seed)
         if where is not None:
-            given = self._given(where)
+            given = Conditioned(self.model, self.domain, parse_predicate(where, self.domain))
             number = rows_to_draw(round(given.expected(DRAWN, generator)) if n is None else n)
             frame, held = given.sample(number, generator)
             if frame.height < number:
@@ -392,15 +386,11 @@ class JoinedRelease(ResampledRelease):
     def _ruled_out(self, node: Node) -> bool:
         """Whether a rule forbids all that a condition selects."""
         columns = sorted(columns_of(node))
-        if not any(set(one.columns) <= set(columns) for one in self.measured.zeros):
-            return False
-        if self._combinations(columns) > DRAWN:
+        ruled = any(set(one.columns) <= set(columns) for one in self.measured.zeros)
+        if not ruled or self._combinations(columns) > DRAWN:
             return False
         touched = cover_table(node, self.domain, columns).touched
         return bool(touched.any()) and not bool((touched & self._possible(columns)).any())
-
-    def _given(self, where: str) -> Conditioned:
-        return Conditioned(self.model, self.domain, parse_predicate(where, self.domain))
 
     def _counts(self, indexes: list[int]) -> Floats:
         try:
@@ -431,7 +421,7 @@ class JoinedRelease(ResampledRelease):
         where there is one."""
         part = 1 - (1 - level) / (len(indexes) + 2)
         shape = [self.domain.axes[index].cardinality for index in indexes]
-        top = self.intervals.range_of(_everything(), part).high
+        top = self.intervals.range_of(Constant(True), part).high
         low, high = np.full(shape, -(len(indexes) - 1) * top), np.full(shape, top)
         for place, index in enumerate(indexes):
             one_low, one_high, _ = self.intervals.column_ranges(index, part)
@@ -461,7 +451,7 @@ class JoinedRelease(ResampledRelease):
         its bins, which people read as the bins; one that it adds up has the means."""
         shown = {
             node.name.lower()
-            for node in parse_select(query).find_all(exp.Column)
+            for node in parse_select(query, self.domain.names).find_all(exp.Column)
             if node.find_ancestor(exp.AggFunc, exp.Where) is None
         }
         other = copy.copy(self)
@@ -476,7 +466,7 @@ class JoinedRelease(ResampledRelease):
     def _columns_in(self, query: str) -> list[int] | None:
         """The columns that a query names; None when it asks for all of them, and drawn rows are
         fewer than combinations."""
-        tree = parse_select(query)
+        tree = parse_select(query, self.domain.names)
         if any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
             return (
                 list(range(len(self.domain.names)))
@@ -507,12 +497,8 @@ class JoinedRelease(ResampledRelease):
         else:
             codes = dict(enumerate(self._drawn))
             weights = np.full(DRAWN, self.model.total / DRAWN)
-        columns = sql_columns(
-            self.domain.axes, {index: code.astype(np.int64) for index, code in codes.items()}
-        )
-        return pl.DataFrame(
-            [*columns, pl.Series(free_name("weight", tuple(one.name for one in columns)), weights)]
-        )
+        whole = {index: code.astype(np.int64) for index, code in codes.items()}
+        return sql_table(self.domain.axes, whole, weights)
 
 
 def _arrays(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, Ints]]:
@@ -529,7 +515,3 @@ def shaped(axis: Axis, column: MeasuredColumn | None) -> Axis:
     counts = column.counts.sum(axis=1)[: axis.base]
     noise = math.sqrt(column.variance * column.counts.shape[1])
     return tilted(axis, np.array(column.widths), counts, noise)
-
-
-def _everything() -> Node:
-    return Constant(True)

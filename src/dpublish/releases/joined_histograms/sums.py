@@ -56,15 +56,11 @@ def table_sums(
     if not features:
         value, covariance = intervals.label_counts()
         counts = value if target in places else value.sum()
-
-        def plain(amounts: Floats) -> Floats:
-            return np.asarray(amounts)
-
         spread = covariance if target in places else covariance.sum()[None, None]
         flat = not np.any(covariance - np.diag(np.diag(covariance)))
         return TableSums(
             np.asarray(counts),
-            plain,
+            np.asarray,
             lambda one: max(0.0, float(one.ravel() @ spread @ one.ravel())),
             estimates,
             noise,

@@ -102,9 +102,7 @@ class SolutionRelease(Release):
                 f"A release of problem {problem} does not hold these tables: {sorted(tables)}."
             )
         count = whole(facts, size, "facts", limit=1 << 31, lowest=1)
-        numbers = _whole_column(tables[main], column, main, count)
-        if "label" in tables[main].columns and tables[main]["label"].dtype != pl.String:
-            raise BundleError(f"{main}.parquet: labels must be texts.")
+        numbers = _labelled_column(tables[main], column, main, count)
         ordered = len(numbers) if "part" not in tables[main].columns else 0
         if ordered and len(np.unique(numbers)) != len(numbers):
             raise BundleError(f"{main}.parquet names something twice.")
@@ -131,7 +129,9 @@ class SolutionRelease(Release):
             _check_family(facts, tables)
         _check_optional(facts, tables[main])
         if "public" in tables:
-            self._check_public(tables["public"], column, count)
+            public = _labelled_column(tables["public"], column, "public", count)
+            if not len(public) or len(np.unique(public)) != len(public):
+                raise BundleError("public.parquet names nothing, or something twice.")
         if "demand" in tables:
             _check_demand(facts, tables["demand"], count)
         if "weights" in extra:
@@ -147,13 +147,6 @@ class SolutionRelease(Release):
             self._main["label"].to_list() if "label" in self._main.columns else None
         )
         self._assigned: Ints | None = None
-
-    def _check_public(self, frame: pl.DataFrame, column: str, count: int) -> None:
-        numbers = _whole_column(frame, column, "public", count)
-        if not len(numbers) or len(np.unique(numbers)) != len(numbers):
-            raise BundleError("public.parquet names nothing, or something twice.")
-        if "label" in frame.columns and frame["label"].dtype != pl.String:
-            raise BundleError("public.parquet: labels must be texts.")
 
     @property
     def public(self) -> list[Any]:
@@ -409,11 +402,19 @@ def first_sets(tables: Mapping[str, pl.DataFrame]) -> Ints:
     return assigned
 
 
-def _whole_column(frame: pl.DataFrame, column: str, name: str, limit: int) -> Ints:
+def _labelled_column(frame: pl.DataFrame, column: str, name: str, limit: int) -> Ints:
+    """The numbers of what a table names, which may have labels beside them."""
+    numbers = _whole_column(frame, column, name, limit)
+    if "label" in frame.columns and frame["label"].dtype != pl.String:
+        raise BundleError(f"{name}.parquet: labels must be texts.")
+    return numbers
+
+
+def _whole_column(frame: pl.DataFrame, column: str, name: str, limit: int | None) -> Ints:
     if column not in frame.columns or frame[column].dtype != pl.Int64 or frame[column].null_count():
         raise BundleError(f"{name}.parquet must have a column {column} of whole numbers.")
     numbers = frame[column].to_numpy()
-    if len(numbers) and (numbers.min() < 0 or numbers.max() >= limit):
+    if limit is not None and len(numbers) and (numbers.min() < 0 or numbers.max() >= limit):
         raise BundleError(f"{name}.parquet names a {column} that does not exist.")
     return numbers
 
@@ -449,12 +450,7 @@ def _check_demand(facts: Mapping[str, Any], frame: pl.DataFrame, count: int) -> 
         raise BundleError("demand.parquet must have a row for every place.")
     _whole_column(frame, "group", "demand", count)
     _whole_column(frame, "middle", "demand", count)
-    if (
-        "noisy" not in frame.columns
-        or frame["noisy"].dtype != pl.Int64
-        or frame["noisy"].null_count()
-    ):
-        raise BundleError("demand.parquet must have a column noisy of whole numbers.")
+    _whole_column(frame, "noisy", "demand", None)
     text(facts, "demand_scale", "facts")
 
 

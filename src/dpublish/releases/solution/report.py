@@ -112,45 +112,39 @@ def _compared(release: SolutionRelease) -> list[str]:
     ]
 
 
+_COUNTED = {
+    "min-cut": {"vertices": "public vertices"},
+    "k-median": {"k": "sites chosen", "sites": "public sites"},
+    "public-projects": {"k": "resources chosen", "resources": "public resources"},
+    "set-cover": {"sets": "public sets", "elements": "public elements"},
+    "vertex-cover": {"vertices": "public vertices"},
+}
+_SIZES = {
+    "min-cut": "noisy number of edges across the smallest cut",
+    "set-cover": "noisy cost of a cover in parts",
+    "vertex-cover": "noisy number of vertices, within a factor of 2 of the fewest that cover",
+}
+
+
 def _tiles(release: SolutionRelease) -> list[tuple[str, str]]:
-    facts = release.manifest["facts"]
-    if release.problem == "min-cut":
+    facts, problem = release.manifest["facts"], release.problem
+    tiles = [(f"{facts[name]:,}", said) for name, said in _COUNTED[problem].items()]
+    if problem == "min-cut":
         one, other = release.sides
-        tiles = [
-            (f"{facts['vertices']:,}", "public vertices"),
-            (f"{len(one):,} / {len(other):,}", "on the two sides"),
-        ]
-        if release.size is not None:
-            size = f"{int(release.size['value']):,}"
-            tiles.append((size, "noisy number of edges across the smallest cut"))
-        return tiles
-    if release.problem == "k-median":
-        return [
-            (f"{facts['k']:,}", "sites chosen"),
-            (f"{facts['sites']:,}", "public sites"),
-            (f"{float(facts['diameter']):,.4g}", "largest distance that counts"),
-        ]
-    if release.problem == "public-projects":
-        return [
-            (f"{facts['k']:,}", "resources chosen"),
-            (f"{facts['resources']:,}", "public resources"),
-        ]
-    if release.problem == "set-cover":
-        tiles = [
-            (f"{facts['sets']:,}", "public sets"),
-            (f"{facts['elements']:,}", "public elements"),
-        ]
-        if release.size is not None:
-            tiles.append((f"{float(release.size['value']):,.6g}", "noisy cost of a cover in parts"))
-        return tiles
-    tiles = [(f"{facts['vertices']:,}", "public vertices")]
-    if release.weights is not None:
+        tiles.append((f"{len(one):,} / {len(other):,}", "on the two sides"))
+    elif problem == "k-median":
+        tiles.append((f"{float(facts['diameter']):,.4g}", "largest distance that counts"))
+    elif problem == "vertex-cover" and release.weights is not None:
         tiles.append((f"{float(release.weights.sum()):,.4g}", "public weight of all vertices"))
-    if release.size is not None:
-        what = "number of vertices, within a factor of 2 of the fewest that cover"
-        if release.size.get("weighted"):
-            what = "weight, within a factor of 2 of the lightest cover"
-        tiles.append((f"{float(release.size['value']):,.6g}", f"noisy {what}"))
+    size = release.size if problem in _SIZES else None
+    if size is not None:
+        said = _SIZES[problem]
+        if problem == "vertex-cover" and size.get("weighted"):
+            said = "noisy weight, within a factor of 2 of the lightest cover"
+        value = (
+            f"{int(size['value']):,}" if problem == "min-cut" else f"{float(size['value']):,.6g}"
+        )
+        tiles.append((value, said))
     return tiles
 
 

@@ -15,13 +15,14 @@ from dpublish.declare.domain import Domain
 from dpublish.errors import BundleError, PublishError, QueryError
 from dpublish.estimate import Estimate, check_level
 from dpublish.models.integer_limits import counts_between
-from dpublish.query.masks import select
+from dpublish.query.masks import cover_table, select
 from dpublish.query.predicate import Node, columns_of, parse_predicate
 from dpublish.query.sql_limits import CellsSay, Where, answer_sql
 from dpublish.releases.aggregates import Asked, CellsRelease
 from dpublish.releases.bundle.manifest import read_domain, table, text, whole
 from dpublish.releases.frames import (
     cell_frame,
+    counted_table,
     decode_cells,
     marginal_frame,
     marginal_shape,
@@ -131,15 +132,9 @@ class SyntheticRelease(CellsRelease):
         low, high = 0.0, self._most
         if self.limits is not None:
             places = sorted(columns_of(node))
-            shape = [self.domain.shape[place] for place in places]
-            codes = dict(
-                zip(places, np.indices(shape).reshape(len(places), math.prod(shape)), strict=True)
-            )
-            every = selection.cover(codes.__getitem__, math.prod(shape))
-            low, high = self.limits.of(
-                places, every.inside.reshape(shape), every.touched.reshape(shape)
-            )
-            low, high = (float(end) for end in counts_between(low, high))
+            every = cover_table(node, self.domain, places)
+            ends = self.limits.of(places, every.inside, every.touched)
+            low, high = (float(end) for end in counts_between(*ends))
         value = min(max(value, low), high)
         # a stated bound gives half of itself as the standard error, so that two of them are the
         # interval; less where certain facts leave a shorter one (a value that cannot occur, all
@@ -156,11 +151,8 @@ class SyntheticRelease(CellsRelease):
         return self.estimate(node, level=0.95)
 
     def cell_counts(self, places: tuple[int, ...]) -> NDArray[np.float64]:
-        shape = tuple(self.domain.axes[place].cardinality for place in places)
-        codes = tuple(decode_cells(self.cells, self.domain, place) for place in places)
-        group = np.ravel_multi_index(codes, shape)
-        counted = np.bincount(group, weights=self.weights, minlength=math.prod(shape))
-        return counted.reshape(shape).astype(np.float64)
+        codes = [decode_cells(self.cells, self.domain, place) for place in places]
+        return counted_table(self.domain, places, codes, self.weights)
 
     def cell_sums(self, places: tuple[int, ...]) -> None:
         """Limits follow from those of counts, which hold all at once."""
@@ -183,11 +175,8 @@ class SyntheticRelease(CellsRelease):
         """
         self._check_level(level)
         places = named_columns(self.domain, columns)
-        shape = marginal_shape(self.domain, places)
-        group = np.ravel_multi_index(
-            tuple(decode_cells(self.cells, self.domain, place) for place in places), shape
-        )
-        counts = np.bincount(group, weights=self.weights, minlength=math.prod(shape))
+        marginal_shape(self.domain, places)
+        counts = self.cell_counts(tuple(places)).ravel()
         low, high = np.zeros(counts.size), np.full(counts.size, self._most)
         if self.limits is not None:
             low, high = counts_between(*(ends.reshape(-1) for ends in self.limits.table(places)))
@@ -218,7 +207,13 @@ class SyntheticRelease(CellsRelease):
     @property
     def _bound(self) -> float:
         # a bound of all rows is none where their number is but a public guess
-        return self.error_bound if self.error_bound < self.rows or self._public_size else math.inf
+        none = self.error_bound == self.rows and not self._public_size
+        return math.inf if none else self.error_bound
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a bound is stated."""
+        return self._bound < math.inf
 
     @property
     def _public_size(self) -> bool:
@@ -233,14 +228,29 @@ class SyntheticRelease(CellsRelease):
     def _least(self) -> float:
         """How many rows are counted for certain: all, where a unit is a row and no rule of a column
         drops one."""
-        kept = all(
-            axis.other or (axis.missing and axis.outside == "clip") for axis in self.domain.axes
-        )
         return (
             float(self.rows)
-            if kept and self._public_size and self.manifest["privacy"].get("unit") == "one row"
+            if self._keeps_every_row
+            and self._public_size
+            and self.manifest["privacy"].get("unit") == "one row"
             else 0.0
         )
+
+    @property
+    def _keeps_every_row(self) -> bool:
+        return all(
+            axis.other or (axis.missing and axis.outside == "clip") for axis in self.domain.axes
+        )
+
+    @property
+    def error(self) -> str:
+        """The stated error, in words."""
+        if not self.bounded:
+            return "no bound: the number of rows is private"
+        said = f"at most {self.error_bound:,.0f} rows on each of them, with probability 95%"
+        # all else that the number of rows says of the error is in the bound
+        drops = self.manifest["method"] == "net" and not self._keeps_every_row
+        return f"{said}, and one more for each row that a rule dropped" if drops else said
 
     def sql(self, query: str, *, level: float | None = 0.95) -> pl.DataFrame:
         """Answer a SELECT over the table `release`. Aggregates have limits and notes beside them,
@@ -286,8 +296,9 @@ class SyntheticRelease(CellsRelease):
             )
 
     def summary(self) -> dict[str, str]:
-        out = super().summary()
-        out["columns"] = ", ".join(self.domain.names)
-        out["made for"] = self.queries.describe(self.domain)
-        out["error"] = f"at most {self.error_bound:,.0f} rows on each of them, with probability 95%"
-        return out
+        return {
+            **super().summary(),
+            "columns": ", ".join(self.domain.names),
+            "made for": self.queries.describe(self.domain),
+            "error": self.error,
+        }

@@ -20,9 +20,9 @@ from dpublish.present.report import (
     example_predicate,
     how_it_was_made,
     listed,
-    quoted,
     usage,
 )
+from dpublish.query.constants import quoted
 from dpublish.workloads.query_classes import Predicates
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def sections(release: SyntheticRelease) -> Report:
         ),
         tiles=[
             (f"{release.rows:,}", "rows (public number)"),
-            (f"± {release.error_bound:,.0f}", "rows: error of every query it was made for (95%)"),
+            _error_tile(release),
             (f"{release.cells.size:,}", f"cells with a weight, of {big(release.domain.size)}"),
         ],
         sections=[
@@ -63,6 +63,12 @@ def sections(release: SyntheticRelease) -> Report:
             "Synthetic rows carry no error bars.",
         ],
     )
+
+
+def _error_tile(release: SyntheticRelease) -> tuple[str, str]:
+    if not release.bounded:
+        return "no bound", "of the error: the number of rows is private"
+    return f"± {release.error_bound:,.0f}", "rows: error of every query it was made for (95%)"
 
 
 def _drawable(table: pl.DataFrame) -> pl.DataFrame:

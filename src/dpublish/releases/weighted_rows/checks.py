@@ -16,7 +16,7 @@ from dpublish.declare.encode import encode_frame
 from dpublish.errors import BundleError, SchemaError
 from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable
 from dpublish.models.junction_tree.measured import Measured, NoiseName
-from dpublish.models.weight_features import NUMBERS, WeightFeatures
+from dpublish.models.linear_features import NUMBERS, WeightFeatures
 from dpublish.privacy.budget_split import laplace_variance
 from dpublish.releases.bundle.manifest import MAX_AXES, read_domain, text
 

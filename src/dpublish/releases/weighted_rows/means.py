@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.models.junction_tree.plain import reading
-from dpublish.models.linear_features import FloatArray
+from dpublish.models.linear_features import FloatArray, WeightFeatures
 from dpublish.models.one_thread import on_one_thread
-from dpublish.models.weight_features import WeightFeatures
 
 _BLOCK = 1 << 14
 MAX_DENSE = 1024

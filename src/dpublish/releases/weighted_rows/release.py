@@ -19,13 +19,22 @@ from dpublish.declare.encode import encode_frame
 from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Basis, Estimate, Measure, check_level
 from dpublish.models.linear_features import FloatArray
+from dpublish.models.noisy_counts import normal_quantile
 from dpublish.models.public_rows import encode_public, frame_digest, read_public, with_truth
-from dpublish.models.thresholded_counts import normal_quantile
 from dpublish.query.predicate import parse_sql
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import digest, table, text, whole
 from dpublish.releases.frames import free_name, generator_of, rows_to_draw
-from dpublish.releases.weighted_rows.aggregates import quantile_of, ratio_of, sum_of
+from dpublish.releases.weighted_rows.aggregates import (
+    FEW_ROWS,
+    NOTES,
+    UNSEEN,
+    careful,
+    note_of,
+    quantile_of,
+    ratio_of,
+    sum_of,
+)
 from dpublish.releases.weighted_rows.checks import (
     check_numbers,
     check_rows,
@@ -40,7 +49,6 @@ from dpublish.releases.weighted_rows.intervals import (
     read_question,
 )
 from dpublish.releases.weighted_rows.means import Noise, Propagation, effective_rows, with_shrinkage
-from dpublish.releases.weighted_rows.notes import FEW_ROWS, NOTES, UNSEEN, careful, note_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -352,12 +360,13 @@ class WeightedRowsRelease(Release):
         )
 
     def summary(self) -> dict[str, str]:
-        lines = super().summary()
         public = self.manifest["facts"]["public"]
-        lines["public rows"] = f"{public['rows']:,} from {public['name']}"
-        lines["weighted by"] = ", ".join(axis.name for axis in self.features.axes)
-        lines["effective rows"] = f"{self.effective_rows:,.0f}"
-        return lines
+        return {
+            **super().summary(),
+            "public rows": f"{public['rows']:,} from {public['name']}",
+            "weighted by": ", ".join(axis.name for axis in self.features.axes),
+            "effective rows": f"{self.effective_rows:,.0f}",
+        }
 
     @cached_property
     def _codes(self) -> list[NDArray[Any]]:

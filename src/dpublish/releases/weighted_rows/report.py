@@ -30,8 +30,8 @@ from dpublish.present.report import (
     level_label,
     said_of_bins,
 )
-from dpublish.releases.weighted_rows.aggregates import rows_of
-from dpublish.releases.weighted_rows.notes import LOGISTIC
+from dpublish.query.constants import quoted
+from dpublish.releases.weighted_rows.aggregates import LOGISTIC, rows_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -180,7 +180,7 @@ def _means(release: WeightedRowsRelease) -> list[Section]:
     lines: list[tuple[str, ...]] = []
     for name in numbers:
         try:
-            one = release.estimate(_quoted(name))
+            one = release.estimate(quoted(name))
         except QueryError:  # a column without any value
             continue
         before = float(rows[name].cast(pl.Float64).drop_nulls().to_numpy().mean())
@@ -211,7 +211,7 @@ def _grouped(release: WeightedRowsRelease, numbers: list[str]) -> list[Block]:
             f"{row['effective_rows']:,.0f}",
         )
         for name in values
-        for row in release.means(_quoted(name), by=by).iter_rows(named=True)
+        for row in release.means(quoted(name), by=by).iter_rows(named=True)
     ]
     head = ("mean of", by, "weighted", "interval", "rests on", "effective rows")
     return [Heading(f"Means by {by}"), Table(head, found, right=(2, 3, 5))]
@@ -231,10 +231,6 @@ def _coefficients(release: WeightedRowsRelease) -> Section:
     )
     head = ("column", "value", "coefficient", "factor")
     return Section("Coefficients", [Paragraph(said), Table(head, rows, right=(2, 3))])
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 # Plots of weighted rows.

@@ -3,6 +3,7 @@ unbiased estimate with an exact variance."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,10 +15,22 @@ from numpy.typing import NDArray
 from dpublish.declare.domain import Domain
 from dpublish.errors import BundleError, PublishError, QueryError
 from dpublish.estimate import Estimate, check_level
-from dpublish.models.integer_limits import half_width, whole_rows
+from dpublish.models.integer_limits import half_width, integer_rows
 from dpublish.models.residuals import Coarsening, Form, Grouping, Measured, Residuals, Resolution
+from dpublish.present.report import (
+    Block,
+    Paragraph,
+    Report,
+    Section,
+    Strong,
+    Table,
+    column_charts,
+    how_it_was_made,
+    listed,
+    usage,
+)
 from dpublish.privacy.budget_split import laplace_variance
-from dpublish.query.masks import select
+from dpublish.query.masks import Coverage, select
 from dpublish.query.predicate import Node, columns_of, parse_predicate
 from dpublish.releases.aggregates import AggregatesRelease
 from dpublish.releases.bundle.manifest import fraction, read_domain, table, text, whole
@@ -27,6 +40,7 @@ from dpublish.workloads.query_classes import (
     Marginals,
     Predicates,
     QueryClass,
+    members_of,
     query_class,
 )
 
@@ -56,7 +70,7 @@ class WorkloadRelease(AggregatesRelease):
         self.domain: Domain = read_domain(manifest.get("domain"), limit=None)
         facts = table(manifest, "facts", "manifest")
         how, self.law = text(facts, "how", "facts"), text(facts, "law", "facts")
-        if how not in ("tables", "queries") or self.law not in ("laplace", "gaussian"):
+        if how not in ("tables", "queries", "lists") or self.law not in ("laplace", "gaussian"):
             raise BundleError("facts: 'how' or 'law' is not known.")
         self.rows = (
             None if facts.get("rows") is None else whole(facts, "rows", "facts", limit=1 << 52)
@@ -67,19 +81,57 @@ class WorkloadRelease(AggregatesRelease):
         except PublishError as error:
             raise BundleError(f"facts: 'queries' cannot be read: {str(error)[:200]}") from None
         self.residuals: Residuals | None = None
-        if how == "tables":
+        self.lists: list[tuple[tuple[int, ...], WorkloadRelease]] = []
+        """Where classes of the list were measured apart: which, and what was measured for them."""
+        if how == "lists":
+            self.lists = self._read_lists(facts)
+        elif how == "tables":
             self.residuals = self._read_tables(facts, _only(tables, "measured", MEASURED_SCHEMA))
         else:
             self.variance = _variance(facts, self.law, "facts")
             self.values = _only(tables, "answers", ANSWERS_SCHEMA)["value"].to_numpy()
-            if self.domain.size > MAX_CELLS:
+            self.seen = _read_columns(facts, self.domain)
+            self.asked = Domain(tuple(self.domain.axes[place] for place in self.seen))
+            if self.asked.size > MAX_CELLS:
                 raise BundleError("The domain is larger than one that answers can be made for.")
             try:
-                count = self.queries.size(self.domain)
+                count = self.queries.size(self.asked)
             except PublishError as error:
                 raise BundleError(f"facts: 'queries': {str(error)[:200]}") from None
             if count != len(self.values):
                 raise BundleError("answers.parquet does not hold one answer per query.")
+
+    def _read_lists(
+        self, facts: Mapping[str, Any]
+    ) -> list[tuple[tuple[int, ...], WorkloadRelease]]:
+        listed = facts.get("lists")
+        if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+            raise BundleError("facts: 'lists' must list what was measured for which classes.")
+        found, every = [], members_of(self.queries)
+        for place, one in enumerate(listed, start=1):
+            classes = one.get("classes")
+            if not isinstance(classes, list) or not all(
+                isinstance(some, int) and not isinstance(some, bool) and 0 <= some < len(every)
+                for some in classes
+            ):
+                raise BundleError("facts: lists: 'classes' must be places of classes.")
+            end = f"_{place}"
+            own = {
+                name.removesuffix(end): frame
+                for name, frame in self.tables.items()
+                if name.endswith(end)
+            }
+            if one.get("how") == "lists":
+                raise BundleError("facts: lists: a list does not hold lists.")
+            part = WorkloadRelease({**self.manifest, "facts": one}, own)
+            if members_of(part.queries) != tuple(every[some] for some in classes):
+                raise BundleError("facts: lists: 'queries' are not those of the classes.")
+            found.append((tuple(classes), part))
+        if sorted(some for classes, _ in found for some in classes) != list(range(len(every))):
+            raise BundleError("facts: 'lists' must hold every class once.")
+        if len(self.tables) != len(found):
+            raise BundleError("This release must hold one table per list.")
+        return found
 
     def _read_tables(self, facts: Mapping[str, Any], frame: pl.DataFrame) -> Residuals:
         grouping = _read_grouping(facts, self.domain)
@@ -104,16 +156,9 @@ class WorkloadRelease(AggregatesRelease):
         allow for all or none of a bin that is cut."""
         check_level(level)
         node = parse_predicate(predicate, self.domain)
-        places = tuple(sorted(columns_of(node)))
-        shape = [self.domain.shape[place] for place in places]
-        if math.prod(shape) > MAX_CELLS:
-            raise QueryError(self._cannot(places))
-        codes = dict(
-            zip(places, np.indices(shape).reshape(len(places), math.prod(shape)), strict=True)
-        )
-        found = select(node, self.domain).cover(codes.__getitem__, math.prod(shape))
-        given = np.stack([found.share, found.inside, found.touched]).astype(np.float64)
-        value, variance = self._answers(given.reshape(3, *shape), places)
+        if self.lists:
+            return self._nearest(node).estimate(node, level=level)
+        found, value, variance = self._measured(node)
         low, high = self._limits(value, variance, level)
         middle = min(max(float(value[0]), float(low[1])), float(high[2]))
         error = math.sqrt(float(variance[0]))
@@ -130,6 +175,8 @@ class WorkloadRelease(AggregatesRelease):
         check_level(level)
         places = named_columns(self.domain, columns)
         marginal_shape(self.domain, places)
+        if self.lists:
+            return self._holding(tuple(places)).marginal(*columns, level=level)
         value, variance = self._estimated(tuple(places))
         return marginal_frame(
             self.domain, places, self._figures(value.reshape(-1), variance, level)
@@ -139,14 +186,24 @@ class WorkloadRelease(AggregatesRelease):
         """The answers to the list that the release was made for, in its order: query, count,
         standard_error, low, high."""
         check_level(level)
+        if self.lists:
+            each: dict[int, pl.DataFrame] = {}
+            for classes, part in self.lists:
+                answers, start = part.answers(level=level), 0
+                for place, one in zip(classes, members_of(part.queries), strict=True):
+                    count = one.size(part.asked if part.residuals is None else self.domain)
+                    each[place] = answers.slice(start, count)
+                    start += count
+            return pl.concat(each[place] for place in sorted(each))
         if self.residuals is None:
             unit = self.queries.unit
             value = self.values / unit
             variance = np.full(len(value), self.variance / unit**2)
         else:
-            parts = list(self._listed())
+            parts = [part for one in members_of(self.queries) for part in self._listed(one)]
             value, variance = (np.concatenate([one[side] for one in parts]) for side in (0, 1))
-        labels = pl.Series("query", list(self.queries.labels(self.domain)), dtype=pl.String)
+        over = self.asked if self.residuals is None else self.domain
+        labels = pl.Series("query", list(self.queries.labels(over)), dtype=pl.String)
         return pl.DataFrame(
             [
                 labels,
@@ -158,6 +215,10 @@ class WorkloadRelease(AggregatesRelease):
         """Of the errors of two estimates, exactly: what the error bar of their difference or sum
         needs. Bins that are cut count in proportion."""
         nodes = [parse_predicate(one, self.domain) for one in (first, second)]
+        if self.lists:
+            near = [self._nearest(node) for node in nodes]
+            # what was measured apart has noise of its own
+            return near[0].covariance(nodes[0], nodes[1]) if near[0] is near[1] else 0.0
         places = tuple(sorted(columns_of(nodes[0]) | columns_of(nodes[1])))
         shape = [self.domain.shape[place] for place in places]
         if math.prod(shape) > MAX_CELLS:
@@ -179,7 +240,7 @@ class WorkloadRelease(AggregatesRelease):
         return self.residuals.covariance(arrays[0], arrays[1], at)
 
     def cell_counts(self, places: tuple[int, ...]) -> Floats:
-        return self._estimated(places)[0]
+        return (self._holding(places) if self.lists else self)._estimated(places)[0]
 
     def cell_sums(self, places: tuple[int, ...]) -> None:
         """Limits follow from those of counts."""
@@ -187,6 +248,8 @@ class WorkloadRelease(AggregatesRelease):
     def counted_together(self, *columns: str) -> bool:
         """Whether the table of these columns can be estimated."""
         places = named_columns(self.domain, columns)
+        if self.lists:
+            return any(part.counted_together(*columns) for _, part in self.lists)
         return self.residuals is not None and self.residuals.answerable(
             self.residuals.grouping.finest(places)
         )
@@ -204,6 +267,42 @@ class WorkloadRelease(AggregatesRelease):
         return rows
 
     # -- how they are answered
+
+    def _measured(self, node: Node) -> tuple[Coverage, Floats, Floats]:
+        """What a condition covers; values and variances of its share of all cells, of those that
+        are wholly inside, and of those that it touches."""
+        places = tuple(sorted(columns_of(node)))
+        shape = [self.domain.shape[place] for place in places]
+        if math.prod(shape) > MAX_CELLS:
+            raise QueryError(self._cannot(places))
+        codes = dict(
+            zip(places, np.indices(shape).reshape(len(places), math.prod(shape)), strict=True)
+        )
+        found = select(node, self.domain).cover(codes.__getitem__, math.prod(shape))
+        given = np.stack([found.share, found.inside, found.touched]).astype(np.float64)
+        return found, *self._answers(given.reshape(3, *shape), places)
+
+    def _nearest(self, node: Node) -> WorkloadRelease:
+        """Of what was measured apart, that which answers with the least noise. Its variance
+        decides, which depends on no noise."""
+        found = []
+        for _, part in self.lists:
+            with contextlib.suppress(QueryError):
+                found.append((float(part._measured(node)[2][0]), part))
+        if not found:
+            raise QueryError(self._cannot(tuple(sorted(columns_of(node)))))
+        return min(found, key=lambda one: one[0])[1]
+
+    def _holding(self, places: tuple[int, ...]) -> WorkloadRelease:
+        """Of what was measured apart, that which holds a table of some columns with the least
+        noise."""
+        found = []
+        for _, part in self.lists:
+            with contextlib.suppress(QueryError):
+                found.append((float(part._estimated(places)[1][0]), part))
+        if not found:
+            raise QueryError(self._cannot(tuple(sorted(places))))
+        return min(found, key=lambda one: one[0])[1]
 
     def _answers(self, given: Floats, places: tuple[int, ...]) -> tuple[Floats, Floats]:
         """Values and variances of queries over the codes of some columns."""
@@ -244,10 +343,12 @@ class WorkloadRelease(AggregatesRelease):
 
     def _listed_row(self, share: Floats, places: tuple[int, ...]) -> int:
         """Which answer of the list a condition is; ~place for the rows that one leaves."""
-        wide = [size if place in places else 1 for place, size in enumerate(self.domain.shape)]
-        cells = np.broadcast_to(share.reshape(wide), self.domain.shape).reshape(-1)
+        if not set(places) <= set(self.seen):
+            raise QueryError(self._cannot(places))
+        wide = [self.domain.shape[place] if place in places else 1 for place in self.seen]
+        cells = np.broadcast_to(share.reshape(wide), self.asked.shape).reshape(-1)
         asked = np.rint(cells * self.queries.unit)
-        for place, row in enumerate(self.queries.rows(self.domain)):
+        for place, row in enumerate(self.queries.rows(self.asked)):
             values = np.asarray(row, dtype=np.float64)
             if np.array_equal(values, asked):
                 return place
@@ -272,19 +373,19 @@ class WorkloadRelease(AggregatesRelease):
         values = self.residuals.table(at)[cut].transpose([order.index(place) for place in places])
         return values, np.full(values.size, self.residuals.cell_variance(at))
 
-    def _listed(self) -> Iterator[tuple[Floats, Floats]]:
-        """Values and variances of the list, in parts."""
+    def _listed(self, queries: QueryClass) -> Iterator[tuple[Floats, Floats]]:
+        """Values and variances of a class of the list, in parts."""
         assert self.residuals is not None
-        if isinstance(self.queries, Marginals):
+        if isinstance(queries, Marginals):
             from itertools import combinations
 
-            for width in range(1, self.queries.width + 1):
+            for width in range(1, queries.width + 1):
                 for places in combinations(range(len(self.domain.axes)), width):
                     value, variance = self._estimated(places)
                     yield value.reshape(-1), variance
             return
-        if isinstance(self.queries, Predicates):
-            for predicate in self.queries.predicates:
+        if isinstance(queries, Predicates):
+            for predicate in queries.predicates:
                 node = parse_predicate(predicate, self.domain)
                 places = tuple(sorted(columns_of(node)))
                 shape = [self.domain.shape[place] for place in places]
@@ -298,13 +399,13 @@ class WorkloadRelease(AggregatesRelease):
                 share = select(node, self.domain).cover(codes.__getitem__, math.prod(shape)).share
                 yield self._answers(share.reshape(1, *shape), places)
             return
-        if isinstance(self.queries, Intervals):
-            yield from self._ranges(self.queries)
+        if isinstance(queries, Intervals):
+            yield from self._ranges(queries)
             return
         places = tuple(range(len(self.domain.axes)))
         rows: list[Floats] = []
-        for row in self.queries.rows(self.domain):
-            rows.append(np.asarray(row, dtype=np.float64) / self.queries.unit)
+        for row in queries.rows(self.domain):
+            rows.append(np.asarray(row, dtype=np.float64) / queries.unit)
             if len(rows) * self.domain.size >= CHUNK:
                 yield self._answers(np.stack(rows).reshape(-1, *self.domain.shape), places)
                 rows = []
@@ -328,8 +429,8 @@ class WorkloadRelease(AggregatesRelease):
         unit = 1 if self.residuals is not None else self.queries.unit
         reach = half_width(variance * unit**2, (1 - level) / 2, self.law) / unit
         reach = np.where(variance > 0, reach, 0.0)  # what is known has no noise
-        low, high = whole_rows(value - reach, value + reach)
-        most = self.most_rows
+        low, high = integer_rows(value - reach, value + reach)
+        most = self.max_rows
         return np.clip(low, 0.0, most), np.clip(high, 0.0, most)
 
     def _figures(self, value: Floats, variance: Floats, level: float) -> dict[str, Floats]:
@@ -341,6 +442,38 @@ class WorkloadRelease(AggregatesRelease):
             "high": high,
         }
 
+    def sections(self) -> Report:
+        count = self.queries.size(self.domain)
+        answers = self.answers()
+        spread = float(answers["standard_error"].to_numpy().mean())
+        return Report(
+            lead=(
+                "This release answers a list of ",
+                Strong(f"{count:,} queries"),
+                f" over {listed(self.domain.names)}. The rows themselves are not in it.",
+            ),
+            tiles=[
+                (f"{count:,}", "queries"),
+                (f"± {spread:,.3g}", "rows: standard error of an answer, on average"),
+            ],
+            sections=[
+                how_it_was_made(self),
+                Section("Answers", [*_answers(self)]),
+                *_charts(self),
+                usage(
+                    self,
+                    "release.answers()            # of the whole list, with limits",
+                    "release.covariance(one, other)            # of the errors of two of them",
+                ),
+            ],
+            limits=[
+                "Every answer is unbiased before it is kept within its limits, and its standard "
+                "error is exact; limits hold for each answer by itself at the stated level.",
+                "Questions that the list does not hold are refused, unless they follow from what "
+                "was measured for it.",
+            ],
+        )
+
 
 def _only(tables: Mapping[str, pl.DataFrame], name: str, schema: dict[str, Any]) -> pl.DataFrame:
     if set(tables) != {name}:
@@ -351,6 +484,19 @@ def _only(tables: Mapping[str, pl.DataFrame], name: str, schema: dict[str, Any])
     if not frame.height or int(frame["value"].abs().max()) > MAX_NOISE:  # type: ignore[arg-type]
         raise BundleError(f"{name}.parquet is empty, or holds a number that is not believable.")
     return frame
+
+
+def _read_columns(facts: Mapping[str, Any], domain: Domain) -> tuple[int, ...]:
+    """The columns that answers were measured over; all where none are named."""
+    named = facts.get("columns")
+    if named is None:
+        return tuple(range(len(domain.axes)))
+    if not isinstance(named, list) or not named or not set(map(str, named)) <= set(domain.names):
+        raise BundleError("facts: 'columns' must name columns of the domain.")
+    places = [domain.names.index(str(name)) for name in named]
+    if places != sorted(set(places)):
+        raise BundleError("facts: 'columns' must have the order of the domain.")
+    return tuple(places)
 
 
 def _variance(facts: Mapping[str, Any], law: str, where: str) -> float:
@@ -402,3 +548,26 @@ def _read_measured(given: Any, grouping: Grouping, law: str) -> Measured:
     if len(at) > 32 or grouping.cells(tuple(at)) > MAX_CELLS:
         raise BundleError(f"{where}: a table is larger than can be measured.")
     return Measured(form, tuple(at), _variance(given, law, where))
+
+
+SHOWN = 20
+
+
+def _answers(release: WorkloadRelease) -> list[Block]:
+    answers = release.answers()
+    rows = [
+        (str(query), f"{count:,.0f}", f"{low:,.0f} to {high:,.0f}")
+        for query, count, _, low, high in answers.head(SHOWN).iter_rows()
+    ]
+    more = answers.height - len(rows)
+    said = f"The first {len(rows)} answers; {more:,} more are in the release." if more else ""
+    table = Table(("query", "count", "95% limits"), rows, right=(1, 2))
+    return [Paragraph(said), table] if said else [table]
+
+
+def _charts(release: WorkloadRelease) -> list[Section]:
+    try:
+        charts = column_charts(release.domain, release.marginal)
+    except QueryError:  # some column is not in the measured tables by itself
+        return []
+    return [Section("Counts by column", charts)] if charts else []

@@ -23,12 +23,12 @@ from dpublish.requests.audit import Audit
 from dpublish.requests.base import default_of, plain, read_fields
 from dpublish.requests.plans import Compare, Plan, Rehearse
 from dpublish.requests.schemas import CheckData
-from dpublish.server.desk import MOST_QUESTIONS
+from dpublish.server.desk import MAX_QUESTIONS
 from dpublish.server.routes import API, Route
 
 LONGEST: Final = 10_000
 """Characters of any text, where nothing else is said."""
-MOST: Final = 200
+MAX_PARTS: Final = 200
 """Items of any list or object."""
 NAME: Final = "^[a-z0-9](?:[a-z0-9-]{0,60}[a-z0-9])?$"
 
@@ -108,7 +108,7 @@ class Seat:
     """How many questions somebody may ask at a desk."""
 
     person: str = text(64, ..., least=1)
-    allowed: int = field(metadata={"minimum": 0, "maximum": MOST_QUESTIONS})
+    allowed: int = field(metadata={"minimum": 0, "maximum": MAX_QUESTIONS})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,8 +165,8 @@ def _bounded(value: Any, name: str) -> None:
     if isinstance(value, str) and "\x00" in value:
         raise InputError(f"'{name}' holds a character that no text has.")
     if isinstance(value, dict | list):
-        if len(value) > MOST:
-            raise InputError(f"'{name}' has more than {MOST} parts.")
+        if len(value) > MAX_PARTS:
+            raise InputError(f"'{name}' has more than {MAX_PARTS} parts.")
         pairs = value.items() if isinstance(value, dict) else ((name, one) for one in value)
         for key, one in pairs:
             _bounded(str(key), name)
@@ -245,10 +245,10 @@ def schema_of(hint: Any) -> dict[str, Any]:
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         return {"enum": [one.value for one in hint]}
     if origin is tuple:
-        return {"type": "array", "maxItems": MOST, "items": schema_of(get_args(hint)[0])}
+        return {"type": "array", "maxItems": MAX_PARTS, "items": schema_of(get_args(hint)[0])}
     if origin is not None and issubclass(origin, Mapping):
         values = schema_of(get_args(hint)[1])
-        return {"type": "object", "maxProperties": MOST, "additionalProperties": values}
+        return {"type": "object", "maxProperties": MAX_PARTS, "additionalProperties": values}
     return dict(_PLAIN[hint])
 
 

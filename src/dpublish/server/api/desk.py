@@ -12,7 +12,7 @@ from dpublish.requests.base import plain
 from dpublish.server.accounts import Role
 from dpublish.server.api.bodies import BODIES
 from dpublish.server.app import Office, desk_of, known
-from dpublish.server.tables import PROPOSALS
+from dpublish.server.store import PROPOSALS
 
 
 def desks(request: Request, office: Office) -> Response:

@@ -11,18 +11,16 @@ from starlette.responses import JSONResponse, Response
 
 from dpublish.errors import InputError
 from dpublish.requests.audit import Audit
-from dpublish.requests.base import Request as Asked
-from dpublish.requests.base import plain
+from dpublish.requests.base import Request as Asked, plain
 from dpublish.requests.ledger import History, LedgerStatus
 from dpublish.requests.plans import Compare, Plan, Rehearse
 from dpublish.requests.schemas import CheckData
 from dpublish.server.api.bodies import BODIES
-from dpublish.server.app import Office, dataset_of, file_of_release, known, office_of, release_of
+from dpublish.server.app import Office, dataset_of, known, office_of, release_of
 from dpublish.server.pages.audit import ledger_checks, verdicts
 from dpublish.server.pages.curator import without_quotes
 from dpublish.server.pages.office import opened_budget
-from dpublish.server.store import Row
-from dpublish.server.tables import BUDGETS, JOBS, PROPOSALS, RELEASES
+from dpublish.server.store import BUDGETS, JOBS, PROPOSALS, RELEASES, Row
 
 # -- data sets
 
@@ -202,11 +200,6 @@ def release(request: Request, office: Office) -> Response:
     """One release: where it is on its way, and the public facts of its manifest."""
     office.releases.settle()
     return JSONResponse(_release(release_of(request)))
-
-
-def release_file(request: Request, office: Office) -> Response:
-    """The release file itself."""
-    return file_of_release(request)
 
 
 def publish(request: Request, office: Office) -> Response:

@@ -16,18 +16,17 @@ from importlib import metadata
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from dpublish.errors import InputError, PublishError
-from dpublish.requests.audit import Audit
+from dpublish.requests.audit import Audit, Proofs
 from dpublish.requests.base import TierName
 from dpublish.requests.curator import MethodList, Methods, VerifyPaid
 from dpublish.requests.ledger import History, VerifyLedger
-from dpublish.requests.proofs import Proofs
 from dpublish.server.app import Office
 from dpublish.server.pages.office import entry
-from dpublish.server.store import now
-from dpublish.server.tables import JOBS, PROPOSALS, RELEASES
+from dpublish.server.pages.templates import to
+from dpublish.server.store import JOBS, PROPOSALS, RELEASES, now
 
 PER_PAGE = 200
 
@@ -137,7 +136,7 @@ def start_run(request: Request, office: Office) -> Response:
         raise InputError("Choose a tier of audits.")
     one = Audit(method=str(form.get("method", "")), tiers=(TierName(tier),))
     job = office.jobs.submit([one], actor=request.state.actor.name, subject=f"audit {one.method}")
-    return RedirectResponse(f"/jobs/{job}", status_code=303)
+    return to(f"/jobs/{job}")
 
 
 def actions(request: Request, office: Office) -> Response:

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from dpublish.errors import InputError
 from dpublish.owned import owned_folder, replace_owned
@@ -20,8 +19,8 @@ from dpublish.requests.schemas import TEMPLATES, CheckData, Draft, FromCodebook,
 from dpublish.server.app import Office, dataset_of, office_of
 from dpublish.server.datasets import ENDINGS, UPLOADS
 from dpublish.server.pages import schema_form
-from dpublish.server.store import Row
-from dpublish.server.tables import PROPOSALS, RELEASES, SCHEMAS
+from dpublish.server.pages.templates import to
+from dpublish.server.store import PROPOSALS, RELEASES, SCHEMAS, Row
 
 
 def datasets(request: Request, office: Office) -> Response:
@@ -55,7 +54,7 @@ def add_dataset(request: Request, office: Office) -> Response:
         population=str(form.get("budget", "")),
         by=request.state.actor.name,
     )
-    return _to(f"/datasets/{made['name']}/schema")
+    return to(f"/datasets/{made['name']}/schema")
 
 
 async def upload(request: Request, office: Office) -> Response:
@@ -77,7 +76,7 @@ async def upload(request: Request, office: Office) -> Response:
     owned_folder(office.state / UPLOADS)
     replace_owned(office.state / UPLOADS / name, content)
     office.store.did(request.state.actor.name, "rows uploaded", name)
-    return _to("/datasets/new")
+    return to("/datasets/new")
 
 
 def dataset(request: Request, office: Office) -> Response:
@@ -85,6 +84,7 @@ def dataset(request: Request, office: Office) -> Response:
     schema = None
     if row["digest"] is not None:
         schema, _ = office.datasets.examine(row["name"], office.datasets.schema_text(row) or "")
+    asked = LedgerStatus(url=office.config.ledger_url, name=row["population"])
     return office.pages.show(
         "data/dataset.html",
         request.state.actor,
@@ -94,18 +94,14 @@ def dataset(request: Request, office: Office) -> Response:
         versions=office.store.rows(SCHEMAS, newest="created", dataset=row["name"]),
         releases=office.store.rows(RELEASES, newest="created", dataset=row["name"]),
         proposals=office.store.rows(PROPOSALS, newest="created", dataset=row["name"]),
-        budget=_budget(office, row["population"]),
+        budget=asked.run().to_json(),
     )
-
-
-def _budget(office: Office, name: str) -> Mapping[str, Any] | None:
-    return LedgerStatus(url=office.config.ledger_url, name=name).run().to_json()
 
 
 def remove_dataset(request: Request, office: Office) -> Response:
     row = dataset_of(request)
     office.datasets.remove(row["name"], by=request.state.actor.name)
-    return _to("/datasets")
+    return to("/datasets")
 
 
 # -- the schema editor
@@ -163,11 +159,11 @@ async def start_schema(request: Request, office: Office) -> Response:
         out = office.datasets.folder(name) / "drafted.toml"
         asked = Draft(data=data, database=database, name=name, out=out, overwrite=True)
         job = office.jobs.submit([asked], actor=request.state.actor.name, subject=f"draft {name}")
-        return _to(f"/jobs/{job}")
+        return to(f"/jobs/{job}")
     else:
         raise InputError("Choose where the schema comes from.")
     office.datasets.edit(name, text)
-    return _to(f"/datasets/{name}/schema")
+    return to(f"/datasets/{name}/schema")
 
 
 def _utf8(content: bytes) -> str:
@@ -196,7 +192,7 @@ def use_draft(request: Request, office: Office) -> Response:
         raise InputError("There is no draft.")
     office.datasets.edit(row["name"], path.read_text(encoding="utf-8"))
     path.unlink()
-    return _to(f"/datasets/{row['name']}/schema")
+    return to(f"/datasets/{row['name']}/schema")
 
 
 def save_schema(request: Request, office: Office) -> Response:
@@ -207,14 +203,14 @@ def save_schema(request: Request, office: Office) -> Response:
         text = schema_form.write(text, form)
     if form.get("then") == "discard":
         office.datasets.edit(row["name"], None)
-        return _to(f"/datasets/{row['name']}/schema")
+        return to(f"/datasets/{row['name']}/schema")
     office.datasets.edit(row["name"], text)
     if form.get("then") != "in force":
-        return _to(f"/datasets/{row['name']}/schema")
+        return to(f"/datasets/{row['name']}/schema")
     problems = office.datasets.put_in_force(row["name"], text, by=request.state.actor.name)
     if problems:
         return _editor(request, row, text=text, problems=problems, status=400)
-    return _to(f"/datasets/{row['name']}")
+    return to(f"/datasets/{row['name']}")
 
 
 # -- the check: a private view
@@ -227,7 +223,7 @@ def check(request: Request, office: Office) -> Response:
     job = office.jobs.submit(
         [asked], actor=request.state.actor.name, subject=f"check {row['name']}"
     )
-    return _to(f"/jobs/{job}")
+    return to(f"/jobs/{job}")
 
 
 def checked(request: Request, office: Office) -> Response:
@@ -258,7 +254,7 @@ def forget_check(request: Request, office: Office) -> Response:
         raise InputError("This job is no check.")
     office.jobs.forget(job)
     office.store.did(request.state.actor.name, "check deleted", status.subject)
-    return _to(f"/datasets/{status.subject.removeprefix('check ')}")
+    return to(f"/datasets/{status.subject.removeprefix('check ')}")
 
 
 _QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'")
@@ -282,7 +278,3 @@ def without_quotes(found: dict[str, Any], columns: list[str]) -> dict[str, Any]:
             for one in found["columns"]
         ],
     }
-
-
-def _to(path: str) -> Response:
-    return RedirectResponse(path, status_code=303)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from dpublish.errors import InputError, PublishError
 from dpublish.requests.curator import MethodList, Methods
@@ -15,7 +15,8 @@ from dpublish.requests.online import PlanSession
 from dpublish.server.accounts import Role
 from dpublish.server.app import Office, dataset_of, desk_of, known, office_of
 from dpublish.server.pages.planning import settings_text
-from dpublish.server.tables import DESKS
+from dpublish.server.pages.templates import to
+from dpublish.server.store import DESKS
 
 
 def desks(request: Request, office: Office) -> Response:
@@ -76,14 +77,14 @@ def give_seat(request: Request, office: Office) -> Response:
     if not text.isdecimal() or len(text) > 9:
         raise InputError("Say how many questions, as a whole number.")
     office.desks.admit(name, str(form.get("person", "")), int(text), by=request.state.actor)
-    return RedirectResponse(f"/desk/{name}", status_code=303)
+    return to(f"/desk/{name}")
 
 
 def close(request: Request, office: Office) -> Response:
     name = request.path_params["name"]
     known(office.store.one(DESKS, name=name), "desk")
     office.desks.close(name, by=request.state.actor)
-    return RedirectResponse(f"/desk/{name}", status_code=303)
+    return to(f"/desk/{name}")
 
 
 # -- proposing one
@@ -143,4 +144,4 @@ def plan(request: Request, office: Office) -> Response:
         )  # fmt: skip
     except PublishError as error:
         return _plan_page(request, asked=given, problem=office.hide(str(error)), status=400)
-    return RedirectResponse(f"/proposals/{one}", status_code=303)
+    return to(f"/proposals/{one}")

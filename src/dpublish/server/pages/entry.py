@@ -19,8 +19,8 @@ from dpublish.errors import InputError
 from dpublish.server.accounts import Actor, Role, read_roles, write_roles
 from dpublish.server.app import Office, office_of
 from dpublish.server.config import Oidc
-from dpublish.server.store import Row
-from dpublish.server.tables import ACCOUNTS
+from dpublish.server.pages.templates import to
+from dpublish.server.store import ACCOUNTS, Row
 
 WAY: Final = "dpublish-oidc"
 """The cookie that says which log-in a browser began; signed, and gone after ten minutes."""
@@ -243,7 +243,7 @@ def _account_page(request: Request, *, token: str | None = None) -> Response:
 
 
 def set_password(request: Request, office: Office) -> Response:
-    actor = _person(request)
+    actor: Actor = request.state.actor
     form = request.state.form
     fresh = str(form.get("password", ""))
     row = office.accounts.find(actor.name)
@@ -261,7 +261,7 @@ def set_password(request: Request, office: Office) -> Response:
 
 
 def new_token(request: Request, office: Office) -> Response:
-    actor = _person(request)
+    actor: Actor = request.state.actor
     form = request.state.form
     roles = [Role(one) for one in form.getlist("roles") if one in Role.__members__]
     token = office.accounts.new_token(
@@ -271,11 +271,6 @@ def new_token(request: Request, office: Office) -> Response:
 
 
 def end_token(request: Request, office: Office) -> Response:
-    actor = _person(request)
-    office.accounts.end_token(request.path_params["token"], account=actor.account, by=actor.name)
-    return RedirectResponse("/account", status_code=303)
-
-
-def _person(request: Request) -> Actor:
     actor: Actor = request.state.actor
-    return actor
+    office.accounts.end_token(request.path_params["token"], account=actor.account, by=actor.name)
+    return to("/account")

@@ -12,19 +12,18 @@ from typing import Any
 from sqlalchemy import insert
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from dpublish.errors import InputError, PublishError
 from dpublish.requests.analyst import Page, Report
 from dpublish.requests.base import Caller
 from dpublish.requests.ledger import History, LedgerStatus, OpenLedger, actor_of
 from dpublish.server.accounts import Actor, Role, read_roles
-from dpublish.server.app import Office, file_of_release, known, office_of, release_of
+from dpublish.server.app import Office, known, office_of, release_of
 from dpublish.server.catalogue import cost_words, policy_of
 from dpublish.server.datasets import named, titled
-from dpublish.server.pages.templates import part_spent
-from dpublish.server.store import Row, now, record
-from dpublish.server.tables import ACCOUNTS, BUDGETS, PROPOSALS
+from dpublish.server.pages.templates import part_spent, to
+from dpublish.server.store import ACCOUNTS, BUDGETS, PROPOSALS, Row, now, record
 
 
 class Named(Caller):
@@ -75,11 +74,6 @@ def release(request: Request, office: Office) -> Response:
     )
 
 
-def release_download(request: Request, office: Office) -> Response:
-    """The release file, for the office, before it is public."""
-    return file_of_release(request)
-
-
 def release_look(request: Request, office: Office) -> Response:
     """Its report or page as the public would see it, for the office."""
     row = release_of(request)
@@ -96,25 +90,25 @@ def release_look(request: Request, office: Office) -> Response:
 
 def publish(request: Request, office: Office) -> Response:
     job = office.releases.publish(release_of(request)["name"], by=request.state.actor)
-    return _to(f"/jobs/{job}")
+    return to(f"/jobs/{job}")
 
 
 def withdraw(request: Request, office: Office) -> Response:
     name = release_of(request)["name"]
     reason = str(request.state.form.get("reason", ""))
     office.releases.withdraw(name, reason=reason, by=request.state.actor)
-    return _to(f"/office/releases/{name}")
+    return to(f"/office/releases/{name}")
 
 
 def sign(request: Request, office: Office) -> Response:
     name = release_of(request)["name"]
     office.releases.sign(name, by=request.state.actor)
-    return _to(f"/office/releases/{name}")
+    return to(f"/office/releases/{name}")
 
 
 def run_again(request: Request, office: Office) -> Response:
     job = office.releases.run_again(release_of(request)["name"], by=request.state.actor)
-    return _to(f"/jobs/{job}")
+    return to(f"/jobs/{job}")
 
 
 # -- budgets
@@ -136,7 +130,7 @@ def _budget(office: Office, row: Row) -> dict[str, Any]:
 
 def open_budget(request: Request, office: Office) -> Response:
     name = opened_budget(office, request.state.form, request.state.actor)
-    return _to(f"/ledger/{name}")
+    return to(f"/ledger/{name}")
 
 
 def opened_budget(office: Office, given: Mapping[str, Any], actor: Actor) -> str:
@@ -237,8 +231,4 @@ def change_person(request: Request, office: Office) -> Response:
         office.accounts.change(account["id"], by=actor.name, roles=roles)
     elif then in ("close", "open"):
         office.accounts.change(account["id"], by=actor.name, active=then == "open")
-    return _to("/accounts")
-
-
-def _to(path: str) -> Response:
-    return RedirectResponse(path, status_code=303)
+    return to("/accounts")

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from dpublish.errors import InputError, PublishError
 from dpublish.requests.curator import MethodList, Methods
@@ -21,9 +21,8 @@ from dpublish.server.app import Office, dataset_of, known, office_of
 from dpublish.server.catalogue import cost_words
 from dpublish.server.desk import ONLINE
 from dpublish.server.jobs import JobStatus
-from dpublish.server.pages.templates import decimal
-from dpublish.server.store import Row
-from dpublish.server.tables import JOBS, PROPOSALS
+from dpublish.server.pages.templates import decimal, to
+from dpublish.server.store import JOBS, PROPOSALS, Row
 
 STEPS = {
     "release": "Makes a release: checks, debits the ledger, reads the rows, adds noise.",
@@ -122,7 +121,7 @@ def plan(request: Request, office: Office) -> Response:
     except PublishError as error:
         message = office.hide(str(error))
         return _plan_page(request, asked=given, problem=message, status=400)
-    return RedirectResponse(f"/jobs/{job}", status_code=303)
+    return to(f"/jobs/{job}")
 
 
 def _amounts(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,7 +193,7 @@ def _propose(office: Office, request: Request, row: Row, given: Mapping[str, Any
         why=given.get("why", ""),
         by=request.state.actor,
     )
-    return RedirectResponse(f"/proposals/{one}", status_code=303)
+    return to(f"/proposals/{one}")
 
 
 # -- proposals
@@ -260,7 +259,7 @@ def _left_after(budget: Mapping[str, Any], plan: Mapping[str, Any]) -> str | Non
 
 def approve(request: Request, office: Office) -> Response:
     job = office.releases.approve(request.path_params["one"], by=request.state.actor)
-    return RedirectResponse(f"/jobs/{job}", status_code=303)
+    return to(f"/jobs/{job}")
 
 
 def decline(request: Request, office: Office) -> Response:
@@ -269,7 +268,7 @@ def decline(request: Request, office: Office) -> Response:
     if office.releases.proposal(one)["proposer"] != actor.name and not actor.may_decide:
         raise HTTPException(403, "This is for whoever proposed it, and for approvers.")
     office.releases.decline(one, reason=str(request.state.form.get("reason", "")), by=actor)
-    return RedirectResponse("/proposals", status_code=303)
+    return to("/proposals")
 
 
 # -- jobs
@@ -359,4 +358,4 @@ def cancel(request: Request, office: Office) -> Response:
     actor = request.state.actor
     one = request.path_params["job"]
     office.jobs.cancel(one, actor=actor.name)
-    return RedirectResponse(f"/jobs/{one}", status_code=303)
+    return to(f"/jobs/{one}")

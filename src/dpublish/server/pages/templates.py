@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from dpublish.server.accounts import Actor, Role
 from dpublish.server.config import Config
@@ -50,6 +50,11 @@ class Pages:
 
     def text(self, template: str, actor: Actor | None, **given: Any) -> str:
         return self.environment.get_template(template).render(actor=actor, **given)
+
+
+def to(path: str) -> Response:
+    """Go on to another page, after a form."""
+    return RedirectResponse(path, status_code=303)
 
 
 def statics() -> dict[str, str]:

@@ -24,7 +24,7 @@ Bytes = NDArray[np.uint8]
 
 _BLOCK_CELLS = 1 << 20
 _FIRST_BLOCK = 1 << 10
-_MOST_BITS = 13
+_MAX_BITS = 13
 _ENTRIES = 1 << 19
 _LONG_BYTES = 1 << 20
 
@@ -64,7 +64,7 @@ class TextCoder:
         self._unit = -1 if unit is None else list(names).index(unit)
         width = max(1, len(places))
         self._kind = np.uint8 if all(kind == np.uint8 for kind in encoder.dtypes) else np.uint32
-        bits = max(1, min(_MOST_BITS, (_ENTRIES // width).bit_length() - 1))
+        bits = max(1, min(_MAX_BITS, (_ENTRIES // width).bit_length() - 1))
         self._memo = Memo(
             np.zeros(2 * width << bits, dtype=np.uint64),
             np.zeros(width << bits, dtype=np.int64),

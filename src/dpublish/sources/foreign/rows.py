@@ -45,11 +45,7 @@ class _Foreign(Source):
     def __init__(self, path: Path, asked: dict[str, Any]) -> None:
         self._asked = asked | {"path": str(path)}
         self._head = head_of(self._asked)
-        names = [str(name) for name in self._head["names"]]
-        self._names = tuple(names)
-
-    def columns(self) -> tuple[str, ...]:
-        return self._names
+        self._names = tuple(str(name) for name in self._head["names"])
 
     def _record_batches(self, columns: Sequence[str]) -> Iterator[Any]:
         places = [self._names.index(name) for name in columns]

@@ -45,6 +45,19 @@ _UP = Fraction(1000001, 1000000)
 MAX_STEPS = 60
 
 
+def judge(
+    state: MedianState, noise: Noise, counts: IntArray, threshold: int, query: Query
+) -> Reply:
+    """Figure 4.1 of the thesis: one query, easy if most hypotheses are close to the data on it."""
+    guesses = state.guesses(query)
+    true = state.true_value(counts, query)
+    grid, reach = state.settings.grid, state.settings.reach
+    distance = grid - closeness(guesses, true, reach, grid)
+    if state.is_hard(noise, distance, threshold):
+        return state.hard_reply(noise, true)
+    return state.median_reply(guesses)
+
+
 @dataclass(frozen=True, kw_only=True)
 class MedianSettings(OnlineSettings):
     """How closeness of hypotheses is measured; the rest is for accounting "thesis"."""
@@ -66,19 +79,6 @@ class MedianSettings(OnlineSettings):
         if self.accounting == "sparse-vector":
             del said["gamma_grid"], said["threshold_steps"]
         return said
-
-
-def judge(
-    state: MedianState, noise: Noise, counts: IntArray, threshold: int, query: Query
-) -> Reply:
-    """Figure 4.1 of the thesis: one query, easy if most hypotheses are close to the data on it."""
-    guesses = state.guesses(query)
-    true = state.true_value(counts, query)
-    grid, reach = state.settings.grid, state.settings.reach
-    distance = grid - closeness(guesses, true, reach, grid)
-    if state.is_hard(noise, distance, threshold):
-        return state.hard_reply(noise, true)
-    return state.median_reply(guesses)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +124,11 @@ class MedianMechanism(OnlineMechanism):
         hard answers or the histogram would promise nothing.
     synopsis : "histogram", the one kind that this mechanism buys; "auto" is the same.
     grid : closeness is measured on a scale from 0 to this.
+
+    Examples
+    --------
+    >>> MedianMechanism(accuracy=0.05, max_hard=50).max_queries
+    10000
     """
 
     method: ClassVar[str] = "median-mechanism"

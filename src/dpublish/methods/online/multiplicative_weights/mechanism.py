@@ -67,6 +67,11 @@ class OnlineMultiplicativeWeights(OnlineMechanism):
         histograms half when left out.
     synopsis : "histogram" (all cells), or "joined" (joined histograms of the columns, for large
         domains); by default whichever the domain asks for.
+
+    Examples
+    --------
+    >>> OnlineMultiplicativeWeights(accuracy=0.05, max_hard=50).level
+    0.95
     """
 
     method: ClassVar[str] = "online-multiplicative-weights"

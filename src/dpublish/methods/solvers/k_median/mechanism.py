@@ -64,6 +64,120 @@ noise, as all rows at the worst place would cost (benchmarks/defaults/k_median_w
 MAX_EXACT_SETS = 200_000
 
 
+def k_median(
+    noise: Noise, demand: IntArray, instance: KMedian, settings: KMedianSettings
+) -> Output:
+    """The mechanism: noisy demand, sites that a public search finds for it, the public sites
+    instead unless these seem cheaper, and what both cost. By name the thesis's local search, or one
+    of all sets of k sites."""
+    metric, k, step, public = instance.metric, instance.k, settings.step_epsilon, settings.public
+    facts, tables = settings.solution_facts(), {}
+    if public is not None:
+        places, epsilon = public.places, public.epsilon
+        noisy, found = demand_sites(noise, metric, k, demand, places, epsilon)
+        chosen = better_sites(metric, places, noisy, found, public)
+        facts |= site_costs(noise, metric, demand, chosen, public)
+        facts["demand_scale"] = str(1 / epsilon)
+        tables["public"] = instance.site_table(public.sites, settings.labels)
+        tables["demand"] = demand_table(places, noisy)
+    elif instance.rule == "exact":
+        chosen = exact_sites(noise, metric, k, demand, step)
+    else:
+        chosen = search_sites(noise, metric, k, demand, steps=settings.steps, step=step)
+    chosen_table = instance.site_table(chosen, settings.labels)
+    return Output(facts=facts, tables={"chosen": chosen_table, **tables})
+
+
+def demand_sites(
+    noise: Noise, metric: Metric, k: int, demand: IntArray, places: Groups, epsilon: Fraction
+) -> tuple[IntArray, IntArray]:
+    """Noisy demand of every group of places, and k sites that a public search finds for it."""
+    counts = np.bincount(places.of_place, weights=demand, minlength=places.count).astype(np.int64)
+    noisy = noise.laplace(counts, sensitivity=Fraction(1), epsilon=epsilon, label="demand")
+    between = group_distances(metric, places)
+    likely = likely_demand(noisy, places.sizes, laplace_deviation(1 / epsilon))
+    return noisy, searched_sites(metric, places, between, likely, k)
+
+
+def better_sites(
+    metric: Metric,
+    places: Groups,
+    noisy: IntArray,
+    found: IntArray,
+    public: PublicPart,
+) -> IntArray:
+    """The sites that were found, if the noisy demand says that they are cheaper than the public
+    ones by more than noise would; the public ones otherwise. A function of public numbers."""
+    deviation = laplace_deviation(1 / public.epsilon)
+    seems = seeming_gain(metric, places, noisy, found, public.sites, deviation)
+    return found if seems > public.margin else public.sites
+
+
+def site_costs(
+    noise: Noise, metric: Metric, demand: IntArray, chosen: IntArray, public: PublicPart
+) -> dict[str, Any]:
+    """Noisy costs of the chosen sites and of the public ones; one cost where these are the same. A
+    demand point adds its distances to both."""
+    near = [reach_of(metric, chosen)]
+    if (chosen != public.sites).any():
+        near.append(reach_of(metric, public.sites))
+    costs = [int(demand @ reach) for reach in near]
+    return estimated_costs(
+        noise,
+        costs[0],
+        costs[1] if len(costs) > 1 else None,
+        sensitivity=Fraction(max(1, int(np.sum(near, axis=0).max()))),
+        epsilon=public.cost_epsilon,
+        unit=metric.unit,
+    )
+
+
+def demand_table(places: Groups, noisy: IntArray) -> dict[str, Any]:
+    return {
+        "group": places.of_place,
+        "middle": places.middles[places.of_place],
+        "noisy": noisy[places.of_place],
+    }
+
+
+def search_sites(
+    noise: Noise, metric: Metric, k: int, demand: IntArray, *, steps: int, step: Fraction
+) -> IntArray:
+    """Algorithm 2: `steps` private swaps from a public start, then a private pick among all
+    solutions seen."""
+    sensitivity = Fraction(metric.diameter)
+    search = swap_search(metric, far_places(metric, k), demand)
+    seen, costs = [search.sites.copy()], [search.cost]
+    for _ in range(steps):
+        search.swap(*search.draw(noise, sensitivity=sensitivity, epsilon=step))
+        seen.append(search.sites.copy())
+        costs.append(search.cost)
+    best = noise.choose(
+        -np.array(costs, dtype=np.int64),
+        sensitivity=sensitivity,
+        epsilon=step,
+        monotone=True,
+        label="visited",
+    )
+    return np.sort(seen[best])
+
+
+def exact_sites(
+    noise: Noise, metric: Metric, k: int, demand: IntArray, epsilon: Fraction
+) -> IntArray:
+    """Theorem 43: one of all sets of k sites; every cost moves the same way by at most the
+    diameter."""
+    rows = np.array([metric.row(place) for place in range(metric.size)])
+    sets = list(itertools.combinations(range(metric.size), k))
+    costs = np.array(
+        [int(demand @ rows[list(sites)].min(axis=0)) for sites in sets], dtype=np.int64
+    )
+    place = noise.choose(
+        -costs, sensitivity=Fraction(metric.diameter), epsilon=epsilon, monotone=True, label="sites"
+    )
+    return np.array(sets[place], dtype=np.int64)
+
+
 @dataclass(frozen=True)
 class PublicPart:
     """What "demand" has before it sees a row: groups of places, and the best sites for even
@@ -95,53 +209,6 @@ class KMedianSettings(SolverSettings):
     choice_error: float | None = None
     telling_rows: int | None = None
     public: PublicPart | None = hidden(default=None)
-
-
-def demand_sites(
-    noise: Noise, metric: Metric, k: int, demand: IntArray, places: Groups, epsilon: Fraction
-) -> tuple[IntArray, IntArray]:
-    """Noisy demand of every group of places, and k sites that a public search finds for it."""
-    counts = np.bincount(places.of_place, weights=demand, minlength=places.count).astype(np.int64)
-    noisy = noise.laplace(counts, sensitivity=Fraction(1), epsilon=epsilon, label="demand")
-    between = group_distances(metric, places)
-    likely = likely_demand(noisy, places.sizes, laplace_deviation(1 / epsilon))
-    return noisy, searched_sites(metric, places, between, likely, k)
-
-
-def better_sites(
-    metric: Metric,
-    places: Groups,
-    noisy: IntArray,
-    found: IntArray,
-    public: PublicPart,
-) -> IntArray:
-    """The sites that were found, if the noisy demand says that they are cheaper than the public
-    ones by more than noise would; the public ones otherwise. A function of public numbers."""
-    deviation = laplace_deviation(1 / public.epsilon)
-    seems = seeming_gain(metric, places, noisy, found, public.sites, deviation)
-    return found if seems > public.margin else public.sites
-
-
-def search_sites(
-    noise: Noise, metric: Metric, k: int, demand: IntArray, *, steps: int, step: Fraction
-) -> IntArray:
-    """Algorithm 2: `steps` private swaps from a public start, then a private pick among all
-    solutions seen."""
-    sensitivity = Fraction(metric.diameter)
-    search = swap_search(metric, far_places(metric, k), demand)
-    seen, costs = [search.sites.copy()], [search.cost]
-    for _ in range(steps):
-        search.swap(*search.draw(noise, sensitivity=sensitivity, epsilon=step))
-        seen.append(search.sites.copy())
-        costs.append(search.cost)
-    best = noise.choose(
-        -np.array(costs, dtype=np.int64),
-        sensitivity=sensitivity,
-        epsilon=step,
-        monotone=True,
-        label="visited",
-    )
-    return np.sort(seen[best])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -358,52 +425,9 @@ class KMedian(Mechanism):
         return PresentItems(plan.settings.sites, plan.settings.labels)
 
     def run(self, noise: Noise, numbers: IntArray, plan: Plan[KMedianSettings]) -> Output:
-        settings = plan.settings
-        if settings.public is not None:
-            return self._by_demand(noise, numbers, settings, settings.public)
-        step = settings.step_epsilon
-        if self.rule == "exact":
-            chosen = exact_sites(noise, self.metric, self.k, numbers, step)
-        else:
-            steps = settings.steps
-            chosen = search_sites(noise, self.metric, self.k, numbers, steps=steps, step=step)
-        return Output(
-            facts=settings.solution_facts(),
-            tables={"chosen": self._table(chosen, settings.labels)},
-        )
+        return k_median(noise, numbers, self, plan.settings)
 
-    def _by_demand(
-        self, noise: Noise, demand: IntArray, settings: KMedianSettings, public: PublicPart
-    ) -> Output:
-        metric, places, epsilon = self.metric, public.places, public.epsilon
-        noisy, found = demand_sites(noise, metric, self.k, demand, places, epsilon)
-        chosen = better_sites(metric, places, noisy, found, public)
-        near = [reach_of(metric, chosen)]
-        if (chosen != public.sites).any():
-            near.append(reach_of(metric, public.sites))
-        costs = [int(demand @ reach) for reach in near]
-        estimates = estimated_costs(
-            noise,
-            costs[0],
-            costs[1] if len(costs) > 1 else None,
-            sensitivity=Fraction(max(1, int(np.sum(near, axis=0).max()))),
-            epsilon=public.cost_epsilon,
-            unit=metric.unit,
-        )
-        return Output(
-            facts={**settings.solution_facts(), **estimates, "demand_scale": str(1 / epsilon)},
-            tables={
-                "chosen": self._table(chosen, settings.labels),
-                "public": self._table(public.sites, settings.labels),
-                "demand": {
-                    "group": places.of_place,
-                    "middle": places.middles[places.of_place],
-                    "noisy": noisy[places.of_place],
-                },
-            },
-        )
-
-    def _table(self, sites: IntArray, labels: Labels) -> dict[str, Any]:
+    def site_table(self, sites: IntArray, labels: Labels) -> dict[str, Any]:
         table: dict[str, Any] = {"site": sites, **label_column(labels, sites)}
         if self.positions is not None:
             at = np.asarray(self.positions, dtype=np.float64)[sites]
@@ -439,19 +463,3 @@ def _is_map(positions: Any, size: int) -> bool:
     except (TypeError, ValueError):
         return False
     return found.shape == (size, 2) and bool(np.isfinite(found).all())
-
-
-def exact_sites(
-    noise: Noise, metric: Metric, k: int, demand: IntArray, epsilon: Fraction
-) -> IntArray:
-    """Theorem 43: one of all sets of k sites; every cost moves the same way by at most the
-    diameter."""
-    rows = np.array([metric.row(place) for place in range(metric.size)])
-    sets = list(itertools.combinations(range(metric.size), k))
-    costs = np.array(
-        [int(demand @ rows[list(sites)].min(axis=0)) for sites in sets], dtype=np.int64
-    )
-    place = noise.choose(
-        -costs, sensitivity=Fraction(metric.diameter), epsilon=epsilon, monotone=True, label="sites"
-    )
-    return np.array(sets[place], dtype=np.int64)

@@ -9,13 +9,210 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.compiled import njit
+from dpublish.methods.solvers.inputs import Edges
+from dpublish.methods.solvers.min_cut.kernels import cut_costs
+from dpublish.methods.solvers.planning import estimated_costs
 from dpublish.noise.base import IntArray, Noise
 from dpublish.noise.words import SeededStream, high_product
+
+# Public padding edges for the minimum cut: a growing multigraph on the vertices, and how small
+# its own cuts can be.
+#
+# Layers are Hamiltonian cycles v -> v + offset (mod n), one for each of a few public offsets
+# prime to n, used round and round. Padding number i is the first i * step edges of that sequence.
+
+MAX_OFFSETS = 16
+
+
+@dataclass(frozen=True)
+class Padding:
+    """`size` vertices; `levels` is the largest padding number, at which every cut is crossed by at
+    least `reach` edges."""
+
+    size: int
+    step: int
+    reach: int
+
+    @property
+    def layers(self) -> int:
+        """Whole cycles in the last padding: each crosses every cut at least twice."""
+        return -(-self.reach // (2 if self.size > 2 else 1))
+
+    @property
+    def levels(self) -> int:
+        return -(-self.layers * self.cycle // self.step)
+
+    @property
+    def cycle(self) -> int:
+        return self.size if self.size > 2 else 1
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        return offsets_of(self.size)
+
+    def edges(self, level: int) -> tuple[IntArray, IntArray, IntArray]:
+        """Heads, tails and multiplicities of padding number `level`."""
+        total = level * self.step
+        offsets = self.offsets
+        start = np.arange(self.cycle, dtype=np.int64)
+        whole, rest = divmod(total, self.cycle)
+        heads, tails, weights = [], [], []
+        for place, offset in enumerate(offsets):
+            times = np.full(
+                self.cycle, whole // len(offsets) + (place < whole % len(offsets)), dtype=np.int64
+            )
+            if place == whole % len(offsets):
+                times[:rest] += 1
+            used = times > 0
+            heads.append(start[used])
+            tails.append((start[used] + offset) % self.size)
+            weights.append(times[used])
+        return np.concatenate(heads), np.concatenate(tails), np.concatenate(weights)
+
+    def least_beyond_singletons(self, level: int, least_degree: int = 0) -> float:
+        """A lower bound on the cost of any cut with at least two vertices on both sides, in a
+        simple graph plus this padding.
+
+        `least_degree` is the smallest degree of the padded graph: t vertices send out t times that,
+        less what fits inside.
+        """
+        crossing, most = least_crossing(self.size, level * self.step // self.cycle)
+        t = np.arange(2, len(crossing) + 2, dtype=np.float64)
+        # inside a pair: an edge of the graph, its padding, and perhaps one more from the cycle
+        # under way
+        packed = t * least_degree - t * (t - 1) * (most + 2)
+        return float(np.maximum(crossing, packed).min()) if len(t) else 0.0
+
+
+@lru_cache(maxsize=16)
+def offsets_of(size: int) -> tuple[int, ...]:
+    if size <= 2:
+        return (1,)
+    prime = [o for o in range(1, (size + 1) // 2) if math.gcd(o, size) == 1]
+    if len(prime) <= MAX_OFFSETS:
+        return tuple(prime)
+    # offsets without a pattern expand well: no large set of vertices keeps most of its cycle edges
+    # inside
+    chosen = [1]
+    state = 1
+    while len(chosen) < MAX_OFFSETS:
+        state = (state * 6364136223846793005 + 1442695040888963407) % (1 << 64)
+        offset = prime[(state >> 33) % len(prime)]
+        if offset not in chosen:
+            chosen.append(offset)
+    return tuple(chosen)
+
+
+@lru_cache(maxsize=1024)
+def least_crossing(size: int, layers: int) -> tuple[NDArray[np.float64], int]:
+    """Fewest edges of so many whole cycles across a cut with t = 2, 3, ... vertices on its smaller
+    side, from below.
+
+    t times the degree less what can lie inside, or by the second eigenvalue, whichever is larger.
+    Also the largest number of parallel edges.
+    """
+    offsets = offsets_of(size)
+    times = [
+        layers // len(offsets) + (place < layers % len(offsets)) for place in range(len(offsets))
+    ]
+    degree, most = 2 * sum(times), max(times)
+    t = np.arange(2, size // 2 + 1, dtype=np.float64)
+    if not len(t) or degree == 0:
+        return np.zeros(len(t)), most
+    turn = 2 * np.pi / size * np.arange(1, size // 2 + 1)
+    spectrum = sum(
+        2 * count * (1 - np.cos(turn * o)) for count, o in zip(times, offsets, strict=True)
+    )
+    # far more than the rounding of these sums
+    gap = max(0.0, float(np.min(spectrum)) * (1 - 1e-9) - 1e-6)
+    inside = np.minimum(t * (t - 1) * most, t * degree)
+    return np.maximum(t * degree - inside, gap * t * (size - t) / size), most
+
+
+# Cuts drawn with the whole of epsilon from candidates that are public: all cuts of a small graph,
+# each the less likely beforehand the more vertices it parts off, or the cuts that part one
+# vertex.
+
+GRID = 1 << 10
+"""Handicaps are multiples of 1/GRID edges."""
+LARGEST_STEP = 1 << 52
+"""Of a handicap, for one vertex: scores stay within 64 bits however small epsilon is."""
+SURE = 0.05
+
+
+def handicaps(count: int, epsilon: Fraction) -> IntArray:
+    """What a cut is behind before any edge is looked at, in 1/GRID edges: ln n / epsilon for each
+    vertex of its smaller side but one. So all cuts of one size are as likely together as those of
+    another, up to a factorial. Public."""
+    places = np.arange(1, 1 << (count - 1), dtype=np.int64)
+    inside = sum((places >> vertex & 1) for vertex in range(count))
+    smaller = np.minimum(inside, count - inside)
+    step = min(float(LARGEST_STEP), math.log(count) / float(epsilon) * GRID)
+    return np.ceil((smaller - 1) * step).astype(np.int64)
+
+
+def any_cut(noise: Noise, edges: Edges, count: int, epsilon: Fraction) -> Any:
+    """One of all cuts, by its edges and its handicap: monotone in an edge."""
+    costs = cut_costs(count, edges.heads, edges.tails, np.ones(len(edges), dtype=np.int64))
+    place = noise.choose(
+        -GRID * costs - handicaps(count, epsilon),
+        sensitivity=Fraction(GRID),
+        epsilon=epsilon,
+        monotone=True,
+        label="cut",
+    )
+    return np.array([(place + 1) >> vertex & 1 for vertex in range(count)], dtype=np.bool_)
+
+
+def vertex_or_cut(
+    noise: Noise, edges: Edges, count: int, epsilon: Fraction, found: Any = None
+) -> Any:
+    """One vertex against all others, by its degree, or the cut that was found before: an edge
+    moves all these costs one way."""
+    ends = np.concatenate([edges.heads, edges.tails])
+    costs = np.bincount(ends, minlength=count).astype(np.int64)
+    if found is not None:
+        costs = np.append(costs, crossing(edges, found))
+    place = noise.choose(
+        -costs, sensitivity=Fraction(1), epsilon=epsilon, monotone=True, label="cut"
+    )
+    return found if place == count else np.arange(count) == place
+
+
+def crossing(edges: Edges, side: Any) -> int:
+    """How many edges run across. Private."""
+    return int((side[edges.heads] != side[edges.tails]).sum())
+
+
+def cut_cost_facts(
+    noise: Noise, edges: Edges, side: Any, epsilon: Fraction, count: int
+) -> dict[str, Any]:
+    """Noisy costs of the cut and of the public one, which parts the first vertex."""
+    public = np.arange(count) == 0
+    same = bool((side ^ side[0] == public ^ public[0]).all())
+    return estimated_costs(
+        noise,
+        crossing(edges, side),
+        None if same else crossing(edges, public),
+        # an edge may run across both
+        sensitivity=Fraction(1 if same else 2),
+        epsilon=epsilon,
+        most=float(count * count // 4),
+    )
+
+
+def reach_of_choice(candidates: float, epsilon: float) -> float:
+    """How far a choice among so many falls behind the best, except with probability SURE."""
+    return (math.log(candidates) + math.log(1 / SURE)) / epsilon
+
 
 LEAF = 7
 """Graphs of this size are searched cut by cut."""

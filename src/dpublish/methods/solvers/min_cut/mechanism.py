@@ -1,7 +1,7 @@
 """Private minimum cut: public vertices split in two so that few private edges run across.
 
 In: the set of edges (private). Out: a side for every vertex. By default all of epsilon goes into
-one choice from public candidates (candidates.py). The thesis's way: stage one chooses how many
+one choice from public candidates (contraction.py). The thesis's way: stage one chooses how many
 public padding edges to add, so that the smallest cut is neither too small nor too large; stage two
 draws a cut with the exponential mechanism on the padded graph.
 """
@@ -22,21 +22,22 @@ from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.field_types import Interval
 from dpublish.methods.solvers.inputs import Edges, GraphEdges
-from dpublish.methods.solvers.min_cut.candidates import (
+from dpublish.methods.solvers.min_cut.contraction import (
     SURE,
+    Contraction,
+    Padding,
     any_cut,
+    contracted_cuts,
     cut_cost_facts,
     reach_of_choice,
     vertex_or_cut,
 )
-from dpublish.methods.solvers.min_cut.contraction import Contraction, contracted_cuts
 from dpublish.methods.solvers.min_cut.kernels import (
     cut_costs,
     merge_above,
     small_cuts,
     smallest_cut,
 )
-from dpublish.methods.solvers.min_cut.padding import Padding
 from dpublish.methods.solvers.planning import (
     COST_SHARE,
     Bound,
@@ -62,6 +63,8 @@ Cuts = Literal["listed", "karger-stein"]
 MAX_EXACT = 18
 MANY_LEAVES = 1e8
 LARGE_MATRIX = 4_000
+LARGEST_WEIGHT = 1 << 52
+"""Of all edges of a padded graph, about: sums over them stay exact, in 64 bits and in doubles."""
 HOW = {
     "all": "one of all cuts, by its edges, and the less likely the more vertices it parts off",
     "vertex": "one vertex against all others, by its degree",
@@ -72,25 +75,17 @@ HOW = {
 _LISTED = 16  # contracted graphs up to this size are listed cut by cut
 
 
-@dataclass(frozen=True, kw_only=True)
-class MinCutSettings(SolverSettings):
-    """Where padding is to bring the smallest cut, and how far above it cuts are listed."""
-
-    released: ClassVar[tuple[str, ...]] = ("vertices",)
-
-    problem: str = "min-cut"
-    rule: str
-    vertices: int
-    stage_epsilon: Fraction
-    choice_epsilon: Fraction | None = None
-    cost_epsilon: Fraction | None = None
-    size_epsilon: Fraction | None = None
-    target: int
-    spread: int
-    beyond: int
-    padding_step: int
-    surety: float | None = None
-    padding: Padding = hidden()
+def min_cut(noise: Noise, edges: Edges, settings: MinCutSettings) -> Output:
+    """The mechanism: draw one cut; beside it, if they are paid for, the size of the smallest one
+    and what the drawn and the public cut cost, with noise."""
+    facts, vertices = settings.solution_facts(), np.arange(settings.vertices, dtype=np.int64)
+    if settings.size_epsilon is not None:
+        facts["size"] = noisy_size(noise, edges, settings.vertices, settings.size_epsilon)
+    side = draw_cut(noise, edges, settings)
+    if settings.cost_epsilon:
+        facts |= cut_cost_facts(noise, edges, side, settings.cost_epsilon, settings.vertices)
+    names = label_column(settings.labels, vertices)
+    return Output(facts=facts, tables={"sides": {"vertex": vertices, "side": side, **names}})
 
 
 def draw_cut(noise: Noise, edges: Edges, settings: MinCutSettings) -> NDArray[np.bool_]:
@@ -126,6 +121,27 @@ def padded_cut(noise: Noise, edges: Edges, settings: MinCutSettings) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MinCutSettings(SolverSettings):
+    """Where padding is to bring the smallest cut, and how far above it cuts are listed."""
+
+    released: ClassVar[tuple[str, ...]] = ("vertices",)
+
+    problem: str = "min-cut"
+    rule: str
+    vertices: int
+    stage_epsilon: Fraction
+    choice_epsilon: Fraction | None = None
+    cost_epsilon: Fraction | None = None
+    size_epsilon: Fraction | None = None
+    target: int
+    spread: int
+    beyond: int
+    padding_step: int
+    surety: float | None = None
+    padding: Padding = hidden()
+
+
+@dataclass(frozen=True, kw_only=True)
 class MinCut(Mechanism):
     """A cut with few edges across.
 
@@ -149,8 +165,8 @@ class MinCut(Mechanism):
     rule : "all" (one of all cuts, those of many vertices less likely beforehand; the default up to
         18 vertices), "vertex" (which one to part from the others; the default for more) or
         "either" (that, or a cut that "near-minimum" finds with half of the cost; the default
-        where a delta is given). The thesis's: "exact" (all cuts, at most 18 vertices) and
-        "near-minimum" (needs a delta).
+        where a delta is given and there are vertices enough for it). The thesis's: "exact" (all
+        cuts, at most 18 vertices) and "near-minimum" (needs a delta).
     cuts : how near-minimum cuts are found: "listed" (all of them, without fail) or "karger-stein"
         (by random contraction, whose chance of missing one is part of delta).
     size_share : share of epsilon spent on how many edges the smallest cut has.
@@ -181,6 +197,15 @@ class MinCut(Mechanism):
         paid = exact(self.cost_share, "cost_share") if own else Fraction(0)
         if share + paid >= 1:
             raise PlanError("size_share and cost_share must be below 1 together.")
+        warnings = []
+        listed = self.rule is None and self.cuts == "listed"
+        if rule == "either" and listed and cost.epsilon > 0 and self._too_few(count, cost):
+            rule, asked = "vertex", Cost.pure(cost.epsilon)
+            cost = asked
+            warnings.append(
+                "A delta buys nothing in a graph of so few vertices: the release costs epsilon "
+                "alone."
+            )
         cost = replace(cost, epsilon=cost.epsilon * (1 - share - paid))
         choice = None
         if own:
@@ -209,17 +234,22 @@ class MinCut(Mechanism):
         else:
             with_delta(cost, "A minimum cut of a large graph")
             target, spread, beyond = near_minimum_targets(count, stage_cost, shares=self._shares)
+        if rule not in ("all", "vertex") and count * (count + target + spread) > LARGEST_WEIGHT:
+            raise PlanError(
+                f"Epsilon {rate:.3g} for a stage is so small that a padded graph of {count:,} "
+                "vertices would have more edges than can be counted exactly. Use a larger epsilon "
+                "or smaller shares, or rule = 'all' or 'vertex'."
+            )
         padding = Padding(count, max(1, math.floor(log / rate)), target + spread)
         lower = cut_excess(count, float(asked.epsilon), float(asked.delta))
         surety = miss_surety(stage_cost, self._shares) if self.cuts == "karger-stein" else None
         additive = target + spread + 8 * log / rate + padding.step
         bound = self._bound(rule, count, additive, choice)
-        warnings = []
         if listing:
             warnings.append(
                 "How long this takes depends on the graph: do not let outsiders measure it."
             )
-        if rule == "either" and additive >= (count - 1) / 2:
+        if rule == "either" and self._too_few(count, asked):
             warnings.append(
                 f"Half of the cost looks for a cut near the smallest, and promises one only to "
                 f"within {additive:,.0f} edges; there are {count:,} vertices. Parting one vertex "
@@ -293,23 +323,22 @@ class MinCut(Mechanism):
             warnings=warnings,
         )
 
+    def _too_few(self, count: int, cost: Cost) -> bool:
+        """Whether "either" promises, beyond the smallest cut, no less than any vertex may have:
+        parting one with all of epsilon is nearer then, by `python -m
+        benchmarks.defaults.alternatives --method min-cut`. `cost` is the whole one."""
+        left = 1 - exact(self.size_share, "size_share") - exact(self.cost_share, "cost_share")
+        stage = replace(cost, epsilon=cost.epsilon * left / 2)
+        rate, log = float(stage.epsilon) / 3, math.log(count)
+        target, spread, _ = near_minimum_targets(count, stage, shares=self._shares)
+        step = max(1, math.floor(log / rate))
+        return target + spread + 8 * log / rate + step >= count - 1
+
     def statistic(self, plan: Plan[MinCutSettings]) -> GraphEdges:
         return GraphEdges(plan.settings.vertices, plan.settings.labels)
 
     def run(self, noise: Noise, numbers: Edges, plan: Plan[MinCutSettings]) -> Output:
-        settings = plan.settings
-        facts = settings.solution_facts()
-        if settings.size_epsilon is not None:
-            facts["size"] = noisy_size(noise, numbers, settings.vertices, settings.size_epsilon)
-        side = draw_cut(noise, numbers, settings)
-        if settings.cost_epsilon:
-            facts |= cut_cost_facts(noise, numbers, side, settings.cost_epsilon, settings.vertices)
-        vertices = np.arange(settings.vertices, dtype=np.int64)
-        names = label_column(settings.labels, vertices)
-        return Output(
-            facts=facts,
-            tables={"sides": {"vertex": vertices, "side": side, **names}},
-        )
+        return min_cut(noise, numbers, plan.settings)
 
     def _bound(self, rule: str, count: int, padded: float, choice: Fraction | None) -> Bound:
         """What the rule promises; `padded` is what the thesis's way does."""
@@ -391,7 +420,7 @@ def near_minimum_targets(count: int, cost: Cost, *, shares: int = 2) -> tuple[in
         growth = 2 * log / least if least > 0 else math.inf
         if growth < rate / 2:
             gap = rate - growth
-            tail = 2 * log + half + math.log((1 - math.exp(-rate)) / (1 - math.exp(-gap)))
+            tail = 2 * log + half + math.log(math.expm1(-rate) / math.expm1(-gap))
             beyond = math.ceil(tail / gap * (1 + 1e-9))
             if 5 * beyond <= 3 * least:
                 return target, spread, beyond
@@ -457,10 +486,10 @@ def least_cut(edges: Edges, padding: Padding, level: int, cap: int, floor: int) 
 
 def degrees(count: int, heads: IntArray, tails: IntArray, weights: IntArray) -> IntArray:
     """Weighted degrees: the costs of the cuts that part one vertex from all others."""
-    sums = np.bincount(heads, weights=weights, minlength=count) + np.bincount(
-        tails, weights=weights, minlength=count
-    )
-    return sums.astype(np.int64)
+    sums = np.zeros(count, dtype=np.int64)
+    for ends in (heads, tails):
+        np.add.at(sums, ends, weights)
+    return sums
 
 
 def exact_cut(noise: Noise, edges: Edges, padding: Padding, level: int, stage: Fraction) -> Any:

@@ -32,11 +32,7 @@ from dpublish.methods.solvers.inputs import (
     take_set,
     transposed,
 )
-from dpublish.methods.solvers.k_median.demand import (
-    group_distances,
-    group_places,
-    searched_sites,
-)
+from dpublish.methods.solvers.k_median.demand import group_distances, group_places, searched_sites
 from dpublish.methods.solvers.k_median.metric import Metric
 from dpublish.methods.solvers.planning import (
     COST_SHARE,
@@ -69,20 +65,23 @@ SAMPLED_CHAINS = 60
 _ROUNDING = 1e-9
 
 
-@dataclass(frozen=True, kw_only=True)
-class PublicProjectsSettings(SolverSettings):
-    """How many resources are chosen, and the epsilon of each choice."""
-
-    released: ClassVar[tuple[str, ...]] = ("k", "resources", "worth", "truthfulness")
-
-    problem: str = "public-projects"
-    k: int
-    resources: int
-    worth: str
-    step_epsilon: Fraction
-    truthfulness: float
-    cost_epsilon: Fraction | None = None
-    public_choice: IntArray | None = hidden(default=None)
+def public_projects(
+    noise: Noise, agents: Any, instance: PublicProjects, settings: PublicProjectsSettings
+) -> Output:
+    """The mechanism: k resources one after the other, each drawn by what it adds to the value (or
+    one of all sets of k, by its value); then what these and public ones are worth, with noise."""
+    count, k, step = settings.resources, settings.k, settings.step_epsilon
+    labels, public = settings.labels, settings.public_choice
+    gains_of, facts = instance.gains(agents, settings)
+    if instance.rule == "exact":
+        chosen = exact_choice(noise, gains_of, count, k, step)
+    else:
+        chosen = greedy_choice(noise, gains_of(), count, k, step)
+    tables = {"chosen": {"resource": chosen, **label_column(labels, chosen)}}
+    if public is not None:
+        facts |= worth_facts(noise, gains_of, chosen, public, settings.cost_epsilon)
+        tables["public"] = {"resource": public, **label_column(labels, public)}
+    return Output(facts=settings.solution_facts() | facts, tables=tables)
 
 
 def greedy_choice(noise: Noise, gains: Gains, count: int, k: int, step: Fraction) -> IntArray:
@@ -127,6 +126,22 @@ def exact_choice(
         label="resources",
     )
     return np.array(sets[place], dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicProjectsSettings(SolverSettings):
+    """How many resources are chosen, and the epsilon of each choice."""
+
+    released: ClassVar[tuple[str, ...]] = ("k", "resources", "worth", "truthfulness")
+
+    problem: str = "public-projects"
+    k: int
+    resources: int
+    worth: str
+    step_epsilon: Fraction
+    truthfulness: float
+    cost_epsilon: Fraction | None = None
+    public_choice: IntArray | None = hidden(default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,32 +310,23 @@ class PublicProjects(Mechanism):
         return AgentRows(tuple(self.columns))
 
     def run(self, noise: Noise, numbers: Any, plan: Plan[PublicProjectsSettings]) -> Output:
-        settings = plan.settings
-        count, labels = settings.resources, settings.labels
-        facts = settings.solution_facts()
-        gains_of: Callable[[], Gains]
+        return public_projects(noise, numbers, self, plan.settings)
+
+    def gains(
+        self, agents: Any, settings: PublicProjectsSettings
+    ) -> tuple[Callable[[], Gains], dict[str, Any]]:
+        """What makes the gains before anything is chosen; and public facts without which nobody
+        could work out what a choice is worth."""
         if self.metric is not None and self.worth == "facility":
-            gains_of = partial(FacilityGains, numbers, self.metric)
-            # what a distance of 1 is, and at which an agent has nothing: public, and the value
-            # cannot be worked out without
-            facts |= {"unit": self.metric.unit, "diameter": self.metric.diameter * self.metric.unit}
-        elif callable(self.worth):
-            gains_of = partial(FunctionGains, numbers, self.worth, count)
-        else:
-            gains_of = partial(CoverageGains, numbers, count)
-            if list_marks(labels) != list_marks(None):
-                # `cost_of` reads texts as they were read for the release
-                facts["list_marks"] = list_marks(labels)
-        if self.rule == "exact":
-            chosen = exact_choice(noise, gains_of, count, self.k, settings.step_epsilon)
-        else:
-            chosen = greedy_choice(noise, gains_of(), count, self.k, settings.step_epsilon)
-        tables = {"chosen": {"resource": chosen, **label_column(labels, chosen)}}
-        public = settings.public_choice
-        if public is not None:
-            facts |= worth_facts(noise, gains_of, chosen, public, settings.cost_epsilon)
-            tables["public"] = {"resource": public, **label_column(labels, public)}
-        return Output(facts=facts, tables=tables)
+            # what a distance of 1 is, and at which an agent has nothing
+            unit, diameter = self.metric.unit, self.metric.diameter * self.metric.unit
+            return partial(FacilityGains, agents, self.metric), {"unit": unit, "diameter": diameter}
+        if callable(self.worth):
+            return partial(FunctionGains, agents, self.worth, settings.resources), {}
+        marks = list_marks(settings.labels)
+        # `cost_of` reads texts as they were read for the release
+        facts = {"list_marks": marks} if marks != list_marks(None) else {}
+        return partial(CoverageGains, agents, settings.resources), facts
 
     def _public(self, count: int) -> IntArray:
         """What is chosen without data."""

@@ -17,6 +17,8 @@ from dpublish.noise.base import IntArray, Noise
 
 GRID = 1 << 10
 """Scores of the weighted rules are multiples of 1/GRID."""
+LARGEST_SCORE = 1 << 60
+"""Of the public part of a score, in those: with gains beside them, all scores fit 64 bits."""
 
 
 def greedy_order(noise: Noise, part: SetPart, present: IntArray, step: Fraction) -> IntArray:
@@ -41,12 +43,8 @@ def greedy_order(noise: Noise, part: SetPart, present: IntArray, step: Fraction)
 def weighted_order(noise: Noise, part: SetPart, present: IntArray, step: Fraction) -> IntArray:
     """Algorithm 6: scores |S meets what is left| - r C(S), or halve r at score -T; what is left at
     the end in random order."""
-    smallest, largest = min(part.costs), max(part.costs)
-    wide = largest / smallest
-    costs = [value / smallest for value in part.costs]
-    halve = -math.ceil(halve_score(len(part.sets), len(part.elements), wide, step) * GRID)
+    costs, wide, rate, halve = public_scores(part, step)
     state = CoverState(part, present)
-    rate = Fraction(max(1, len(part.elements)))
     prices = public_prices(costs, rate)
     while rate >= 1 / wide and len(state.left):
         scores = np.append(state.gains[state.left] * GRID - prices[state.left], halve)
@@ -66,6 +64,23 @@ def weighted_order(noise: Noise, part: SetPart, present: IntArray, step: Fractio
     while len(state.left):
         state.take(int(noise.integers(len(state.left), size=1, label="rest")[0]))
     return part.sets[np.array(state.order, dtype=np.int64)]
+
+
+def public_scores(part: SetPart, step: Fraction) -> tuple[list[Fraction], Fraction, Fraction, int]:
+    """Costs in units of the smallest, the range of them, the rate at which sets are priced first,
+    and the score of halving it. Refuses what would leave 64 bits: later rates, and so prices, are
+    smaller."""
+    smallest = min(part.costs)
+    costs = [value / smallest for value in part.costs]
+    wide, rate = max(costs), Fraction(max(1, len(part.elements)))
+    public_prices(costs, rate)
+    halve = -math.ceil(halve_score(len(part.sets), len(part.elements), wide, step) * GRID)
+    if -halve > LARGEST_SCORE:
+        raise PlanError(
+            f"Epsilon {float(step):.3g} for a choice is so small that its scores would leave 64 "
+            "bits. Use a larger epsilon or smaller shares."
+        )
+    return costs, wide, rate, halve
 
 
 class CoverState:
@@ -127,7 +142,7 @@ def public_prices(costs: Sequence[Fraction], rate: Fraction) -> IntArray:
     """rate * C(S) of every set in units of 1/GRID: public numbers, so rounding them costs
     nothing."""
     prices = [math.floor(rate * value * GRID) for value in costs]
-    if max(prices) >= 1 << 60:
+    if max(prices) > LARGEST_SCORE:
         raise PlanError(
             "The costs of the sets span too wide a range for 64-bit scores. Use rule = "
             "'any-weights'."

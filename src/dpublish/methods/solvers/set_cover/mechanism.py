@@ -44,11 +44,12 @@ from dpublish.methods.solvers.set_cover.greedy import (
     greedy_order,
     halve_score,
     most_misses,
+    public_scores,
     weighted_order,
 )
 from dpublish.methods.solvers.set_cover.lightest import SetPrices, noisy_price, set_prices
-from dpublish.methods.solvers.set_cover.presence import MAX_SETS as MAX_CLASS_SETS
 from dpublish.methods.solvers.set_cover.presence import (
+    MAX_SETS as MAX_CLASS_SETS,
     WORST,
     SetPart,
     better_order,
@@ -74,6 +75,47 @@ HARDLY = Fraction(1, 4)
 """Below this epsilon a noisy flag is right less than 56% of the time."""
 
 
+def set_cover(noise: Noise, present: IntArray, sets: Lists, settings: SetCoverSettings) -> Output:
+    """The mechanism: noisy flags of the elements, the public order or one made for the flags, and
+    what both cost. By name the thesis's, which draw set by set, class by class or among all
+    orders."""
+    step, costs, parts = settings.step_epsilon, settings.costs, settings.parts
+    facts, tables, public = settings.solution_facts(), {}, settings.public_order
+    if settings.size_epsilon is not None and settings.set_prices is not None:
+        facts["size"] = noisy_price(
+            noise, sets, settings.set_prices, present, settings.size_epsilon
+        )
+    if public is not None:
+        orders = [presence_order(noise, parts[0], costs, present, public, step)]
+        facts |= order_costs(noise, parts[0], costs, present, (orders[0], public), settings)
+        tables["public"] = {"set": public, **label_column(settings.set_names, public)}
+    elif settings.rule == "exact":
+        orders = [exact_order(noise, sets, costs, present, step)]
+    elif settings.rule == "classes":
+        orders = [class_order(noise, sets, costs, present, step)]
+    elif settings.rule == "greedy":
+        orders = [greedy_order(noise, parts[0], present, step)]
+    else:
+        # the parts split the universe, so one element is in one of them and pays once
+        orders = [weighted_order(noise, part, present, step) for part in parts]
+    return Output(facts=facts, tables={**tables, **order_tables(sets, orders, settings)})
+
+
+def presence_order(
+    noise: Noise,
+    part: SetPart,
+    costs: Sequence[Fraction],
+    present: IntArray,
+    public: IntArray,
+    epsilon: Fraction,
+) -> IntArray:
+    """A noisy flag for every element, the chances that follow, and the order that seems cheaper for
+    them: the public one, or one made for these chances."""
+    noisy = noise.laplace(present, sensitivity=Fraction(1), epsilon=epsilon, label="presence")
+    flags = noisy >= 1
+    return better_order(part, costs, public, chances_of(flags, float(epsilon)))
+
+
 @dataclass(frozen=True, kw_only=True)
 class SetCoverSettings(SolverSettings):
     """The rule, the epsilon of each choice, and the public parts that the universe falls into."""
@@ -93,21 +135,6 @@ class SetCoverSettings(SolverSettings):
     public_order: IntArray | None = hidden(default=None)
     set_prices: SetPrices | None = hidden(default=None)
     parts: tuple[SetPart, ...] = hidden()
-
-
-def presence_order(
-    noise: Noise,
-    part: SetPart,
-    costs: Sequence[Fraction],
-    present: IntArray,
-    public: IntArray,
-    epsilon: Fraction,
-) -> IntArray:
-    """A noisy flag for every element, the chances that follow, and the order that seems cheaper for
-    them: the public one, or one made for these chances."""
-    noisy = noise.laplace(present, sensitivity=Fraction(1), epsilon=epsilon, label="presence")
-    flags = noisy >= 1
-    return better_order(part, costs, public, chances_of(flags, float(epsilon)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,6 +242,9 @@ class SetCover(Mechanism):
                     "With so few sets a delta buys nothing: the release costs epsilon alone."
                 )
             step = max(step, shared)
+            if rule != "greedy":
+                for part in parts:
+                    public_scores(part, step)  # refuses, before anything is paid, what wraps around
             bound = self._greedy_bound(rule, step, count, costs)
         cost = replace(cost, epsilon=asked.epsilon)
         # elements that are pairs of sets: a vertex cover, with as many pairs as there are elements
@@ -370,52 +400,7 @@ class SetCover(Mechanism):
         return PresentItems(plan.settings.elements, plan.settings.labels, distinct=True)
 
     def run(self, noise: Noise, numbers: IntArray, plan: Plan[SetCoverSettings]) -> Output:
-        settings = plan.settings
-        step, costs, parts = settings.step_epsilon, settings.costs, settings.parts
-        facts, orders = settings.solution_facts(), []
-        public = settings.public_order
-        if settings.size_epsilon is not None and settings.set_prices is not None:
-            facts["size"] = noisy_price(
-                noise, self.sets, settings.set_prices, numbers, settings.size_epsilon
-            )
-        more: dict[str, Any] = {}
-        if public is not None:
-            order = presence_order(noise, parts[0], costs, numbers, public, step)
-            orders = [order]
-            facts |= order_costs(noise, parts[0], costs, numbers, (order, public), settings)
-            more["public"] = {"set": public, **label_column(settings.set_names, public)}
-        elif settings.rule == "exact":
-            orders = [exact_order(noise, self.sets, costs, numbers, step)]
-        elif settings.rule == "classes":
-            orders = [class_order(noise, self.sets, costs, numbers, step)]
-        elif settings.rule == "greedy":
-            orders = [greedy_order(noise, parts[0], numbers, step)]
-        else:
-            # the parts split the universe, so one element is in one of them and pays once
-            orders = [weighted_order(noise, part, numbers, step) for part in parts]
-        part_of = np.zeros(settings.elements, dtype=np.int64)
-        for number, part in enumerate(parts):
-            part_of[part.elements] = number
-        chosen = np.concatenate(orders)
-        owner = np.repeat(np.arange(len(self.sets), dtype=np.int64), np.diff(self.sets.starts))
-        part_numbers = np.repeat(np.arange(len(parts)), [len(order) for order in orders])
-        return Output(
-            facts=facts,
-            tables={
-                **more,
-                "order": {
-                    "part": part_numbers.astype(np.int64),
-                    "set": chosen,
-                    **label_column(settings.set_names, chosen),
-                },
-                "members": {"set": owner, "element": self.sets.items},
-                "universe": {
-                    "part": part_of,
-                    **label_column(settings.labels, range(settings.elements)),
-                },
-                "costs": {"cost": np.array([float(c) for c in costs], dtype=np.float64)},
-            },
-        )
+        return set_cover(noise, numbers, self.sets, plan.settings)
 
     def _rule(self) -> str:
         rule = self.rule
@@ -461,6 +446,31 @@ class SetCover(Mechanism):
         if len(costs) != len(self.sets):
             raise PlanError(f"There are {len(self.sets)} sets but {len(costs)} costs.")
         return costs
+
+
+def order_tables(
+    sets: Lists, orders: Sequence[IntArray], settings: SetCoverSettings
+) -> dict[str, Any]:
+    """The order of every part, and the public family that says which set serves an element."""
+    part_of = np.zeros(settings.elements, dtype=np.int64)
+    for number, part in enumerate(settings.parts):
+        part_of[part.elements] = number
+    chosen = np.concatenate(orders)
+    owner = np.repeat(np.arange(len(sets), dtype=np.int64), np.diff(sets.starts))
+    part_numbers = np.repeat(np.arange(len(orders)), [len(order) for order in orders])
+    return {
+        "order": {
+            "part": part_numbers.astype(np.int64),
+            "set": chosen,
+            **label_column(settings.set_names, chosen),
+        },
+        "members": {"set": owner, "element": sets.items},
+        "universe": {
+            "part": part_of,
+            **label_column(settings.labels, range(settings.elements)),
+        },
+        "costs": {"cost": np.array([float(c) for c in settings.costs], dtype=np.float64)},
+    }
 
 
 def order_costs(

@@ -84,8 +84,9 @@ def worst_cost(part: SetPart, order: IntArray, costs: Sequence[Fraction]) -> Fra
 
 def chances_of(flags: NDArray[np.bool_], epsilon: float) -> Floats:
     """How likely each element is to be present, given its randomised flag and the share of all."""
-    wrong = 1 / (1 + math.exp(epsilon))
-    share = (float(flags.mean()) - wrong) / (1 - 2 * wrong)
+    wrong = math.exp(-epsilon) / (1 + math.exp(-epsilon))
+    told = math.tanh(epsilon / 2)  # 1 - 2 wrong
+    share = (float(flags.mean()) - wrong) / max(told, 1e-300)
     share = min(max(share, 1 / (1 + len(flags))), 1 - 1 / (1 + len(flags)))
     seen = np.where(flags, 1 - wrong, wrong) * share
     unseen = np.where(flags, wrong, 1 - wrong) * (1 - share)

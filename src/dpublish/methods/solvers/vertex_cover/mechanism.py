@@ -37,8 +37,12 @@ from dpublish.methods.solvers.planning import (
     pure,
     solution_plan,
 )
-from dpublish.methods.solvers.vertex_cover.kernels import cover_order, weighted_order
-from dpublish.methods.solvers.vertex_cover.weight_classes import WeightClasses, weight_classes
+from dpublish.methods.solvers.vertex_cover.kernels import (
+    WeightClasses,
+    cover_order,
+    weight_classes,
+    weighted_order,
+)
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, hidden
@@ -51,6 +55,84 @@ WORD = 1 << 64
 LARGEST_TOTAL = 1 << 62
 _SPARE_WORDS = 64
 _GRID = 1 << 10
+
+
+def vertex_cover(
+    noise: Noise, edges: Edges, settings: VertexCoverSettings, *, weighted: bool
+) -> Output:
+    """The mechanism: vertices by noisy degree, or the public order if that seems cheaper by noisy
+    costs. By name the thesis's, which draw vertex by vertex."""
+    facts, tables = settings.solution_facts(), {}
+    if settings.size_epsilon:
+        facts["size"] = noisy_size(noise, edges, settings)
+    order = np.empty(settings.vertices, dtype=np.int64)
+    if settings.rule == "degree":
+        found = degree_order(noise, edges, settings.weights, settings.order_epsilon)
+        order, costs = better_order(noise, edges, found, settings)
+        facts |= costs
+    elif settings.weight_classes is not None:
+        draw_weighted_order(noise, edges, settings.weight_classes, order)
+    elif settings.schedule is not None:
+        draw_order(noise, edges, *settings.schedule, order)
+    if weighted:  # public, and without them nobody could work out what the cover costs
+        facts["weighted"] = True
+        tables["weights"] = {"weight": np.array([float(weight) for weight in settings.weights])}
+    names = label_column(settings.labels, order)
+    return Output(facts=facts, tables={"order": {"vertex": order, **names}, **tables})
+
+
+def degree_order(
+    noise: Noise, edges: Edges, weights: Sequence[Fraction], epsilon: Fraction
+) -> IntArray:
+    """Vertices by noisy degree, for its weight the largest first; an edge has two ends."""
+    count = len(weights)
+    ends = np.concatenate([edges.heads, edges.tails])
+    degrees = np.bincount(ends, minlength=count).astype(np.int64)
+    noisy = noise.laplace(degrees, sensitivity=Fraction(2), epsilon=epsilon, label="degrees")
+    # a vertex that seems to touch nothing still comes before a heavier one
+    value = np.maximum(noisy, 0.5) / np.array([float(weight) for weight in weights])
+    return np.argsort(-value, kind="stable").astype(np.int64)
+
+
+def better_order(
+    noise: Noise, edges: Edges, found: IntArray, settings: VertexCoverSettings
+) -> tuple[IntArray, dict[str, Any]]:
+    """The order that was found or the public one (the lightest first, else as they are listed), by
+    noisy costs of both; and these costs."""
+    weights, epsilon = settings.weights, settings.cost_epsilon
+    light = np.argsort([float(weight) for weight in weights], kind="stable").astype(np.int64)
+    if not epsilon:
+        return found, {}
+    unit = weight_unit(weights)
+    prices = np.array([math.ceil(weight / unit) for weight in weights], dtype=np.int64)
+    costs = estimated_costs(
+        noise,
+        *(order_cost(edges, order, prices) for order in (found, light)),
+        # one more edge calls for at most one more vertex of an order
+        sensitivity=Fraction(2 * int(prices.max())),
+        epsilon=epsilon,
+        unit=float(unit),
+        most=float(prices.sum() * unit),
+    )
+    both = costs["cost_estimate"], costs["public_cost_estimate"]
+    # the difference of two noisy costs has this standard deviation
+    if both[0]["value"] - both[1]["value"] <= math.sqrt(2) * both[0]["standard_error"]:
+        return found, costs
+    return light, {**costs, "cost_estimate": costs["public_cost_estimate"]}
+
+
+def draw_order(
+    noise: Noise, edges: Edges, real: IntArray, extra: IntArray, order: IntArray
+) -> None:
+    """Draw the order round by round. Words are drawn in a public number; more are drawn only if
+    rejections used them up."""
+    count = len(order)
+    starts, incident = incidence(edges, count)
+    words = noise.integers(WORD, size=count + _SPARE_WORDS, label="order")
+    while (
+        cover_order(edges.heads, edges.tails, starts, incident, real, extra, words, order) < count
+    ):
+        words = np.concatenate([words, noise.integers(WORD, size=count, label="order")])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,33 +157,6 @@ class VertexCoverSettings(SolverSettings):
     weights: tuple[Fraction, ...] = hidden(default=())
     weight_classes: WeightClasses | None = hidden(default=None)
     schedule: tuple[IntArray, IntArray] | None = hidden(default=None)
-
-
-def degree_order(
-    noise: Noise, edges: Edges, weights: Sequence[Fraction], epsilon: Fraction
-) -> IntArray:
-    """Vertices by noisy degree, for its weight the largest first; an edge has two ends."""
-    count = len(weights)
-    ends = np.concatenate([edges.heads, edges.tails])
-    degrees = np.bincount(ends, minlength=count).astype(np.int64)
-    noisy = noise.laplace(degrees, sensitivity=Fraction(2), epsilon=epsilon, label="degrees")
-    # a vertex that seems to touch nothing still comes before a heavier one
-    value = np.maximum(noisy, 0.5) / np.array([float(weight) for weight in weights])
-    return np.argsort(-value, kind="stable").astype(np.int64)
-
-
-def draw_order(
-    noise: Noise, edges: Edges, real: IntArray, extra: IntArray, order: IntArray
-) -> None:
-    """Draw the order round by round. Words are drawn in a public number; more are drawn only if
-    rejections used them up."""
-    count = len(order)
-    starts, incident = incidence(edges, count)
-    words = noise.integers(WORD, size=count + _SPARE_WORDS, label="order")
-    while (
-        cover_order(edges.heads, edges.tails, starts, incident, real, extra, words, order) < count
-    ):
-        words = np.concatenate([words, noise.integers(WORD, size=count, label="order")])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,8 +304,8 @@ class VertexCover(Mechanism):
         if self.nominal_size is not None and 2 * self.nominal_size / count < deviation / 4:
             warnings.append(
                 f"With about {self.nominal_size:,} edges a vertex has "
-                f"{2 * self.nominal_size / count:.2g} on average, far below the noise: the data "
-                "can hardly matter, and an order chosen without them costs nothing."
+                f"{2 * self.nominal_size / count:.2g} on average, far below the noise: only "
+                "vertices with far more edges than that can stand out."
             )
         if not paid:
             return what, {
@@ -276,26 +331,7 @@ class VertexCover(Mechanism):
         return GraphEdges(plan.settings.vertices, plan.settings.labels)
 
     def run(self, noise: Noise, numbers: Edges, plan: Plan[VertexCoverSettings]) -> Output:
-        settings = plan.settings
-        facts, tables = settings.solution_facts(), {}
-        if settings.size_epsilon:
-            facts["size"] = noisy_size(noise, numbers, settings)
-        order = np.empty(settings.vertices, dtype=np.int64)
-        if settings.rule == "degree":
-            found = degree_order(noise, numbers, settings.weights, settings.order_epsilon)
-            order, costs = better_order(noise, numbers, found, settings)
-            facts |= costs
-        elif settings.weight_classes is not None:
-            draw_weighted_order(noise, numbers, settings.weight_classes, order)
-        elif settings.schedule is not None:
-            draw_order(noise, numbers, *settings.schedule, order)
-        if self.weights is not None:
-            # public, and without them nobody could work out what the cover costs
-            facts["weighted"] = True
-            weights = np.array([float(w) for w in settings.weights], dtype=np.float64)
-            tables["weights"] = {"weight": weights}
-        names = label_column(settings.labels, order)
-        return Output(facts=facts, tables={"order": {"vertex": order, **names}, **tables})
+        return vertex_cover(noise, numbers, plan.settings, weighted=self.weights is not None)
 
     def _two_phase_terms(self, count: int, epsilon: Fraction) -> tuple[dict[str, Any], float, str]:
         rounds, hallucinated = two_phases(count, exact(self.phase, "phase"), epsilon)
@@ -341,33 +377,6 @@ class VertexCover(Mechanism):
         if len(weights) != count:
             raise PlanError(f"There are {count} vertices but {len(weights)} weights.")
         return tuple(weights)
-
-
-def better_order(
-    noise: Noise, edges: Edges, found: IntArray, settings: VertexCoverSettings
-) -> tuple[IntArray, dict[str, Any]]:
-    """The order that was found or the public one (the lightest first, else as they are listed), by
-    noisy costs of both; and these costs."""
-    weights, epsilon = settings.weights, settings.cost_epsilon
-    light = np.argsort([float(weight) for weight in weights], kind="stable").astype(np.int64)
-    if not epsilon:
-        return found, {}
-    unit = weight_unit(weights)
-    prices = np.array([math.ceil(weight / unit) for weight in weights], dtype=np.int64)
-    costs = estimated_costs(
-        noise,
-        *(order_cost(edges, order, prices) for order in (found, light)),
-        # one more edge calls for at most one more vertex of an order
-        sensitivity=Fraction(2 * int(prices.max())),
-        epsilon=epsilon,
-        unit=float(unit),
-        most=float(prices.sum() * unit),
-    )
-    both = costs["cost_estimate"], costs["public_cost_estimate"]
-    # the difference of two noisy costs has this standard deviation
-    if both[0]["value"] - both[1]["value"] <= math.sqrt(2) * both[0]["standard_error"]:
-        return found, costs
-    return light, {**costs, "cost_estimate": costs["public_cost_estimate"]}
 
 
 def weight_unit(weights: Sequence[Fraction]) -> Fraction:
@@ -468,7 +477,6 @@ def schedule_weights(count: int, epsilon: Fraction) -> tuple[IntArray, IntArray]
     # three roundings of relative size 2^-53 are far inside the slack; a larger weight is never less
     # private
     weights = float(4 / epsilon) * np.sqrt(count / remaining) * (1 + 1e-12)
-    extra = np.floor(weights * _GRID).astype(np.int64) + 1
     if (
         float(weights[-1]) * _GRID * count >= LARGEST_TOTAL / 4
         or _GRID * count * count >= LARGEST_TOTAL
@@ -477,6 +485,7 @@ def schedule_weights(count: int, epsilon: Fraction) -> tuple[IntArray, IntArray]
             "The graph is too large for this epsilon: 64-bit draws would overflow. Use a larger "
             "epsilon."
         )
+    extra = np.floor(weights * _GRID).astype(np.int64) + 1
     return np.full(count, _GRID, dtype=np.int64), extra
 
 
