@@ -5,11 +5,16 @@
     python -m benchmarks.defaults ridge            its constants, one moved at a time
     python -m benchmarks.defaults against          its defaults beside diffprivlib, and its warnings
     python -m benchmarks.defaults choices          how many columns, for how much
+    python -m benchmarks.defaults scores           by which score columns are chosen
+    python -m benchmarks.defaults many             does it matter how many columns matter?
+    python -m benchmarks.defaults more             more choices, where columns have two levels
+    python -m benchmarks.defaults small            many numbers and few rows
     python -m benchmarks.defaults bins             bins that are found from the rows, or even ones
     python -m benchmarks.defaults chance           the lowest AUC of the classifier: by chance?
     python -m benchmarks.defaults warnings --out FILE [--fresh]    are the warnings of plans right?
     python -m benchmarks.defaults compared         does `compare --target` name what serves?
     python -m benchmarks.defaults held-out --data DIR [--table WORD]     others, as they are
+    python -m benchmarks.defaults held-out --packages DIR     tables that packages carry
 
 All but the last use generated tables only (`tables.py`).
 """
@@ -17,6 +22,7 @@ All but the last use generated tables only (`tables.py`).
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -34,6 +40,7 @@ PROJECTED: dict[str, dict[str, Any]] = {
     "rows x 8": {"rows_per_cell": 8},
     "A 0": {"threshold_factor": 0},
     "A 1/2": {"threshold_factor": "1/2"},
+    "purity": {"score": "prediction"},
     "pairs": {"score": "discernibility"},
     "paper": {"rule": "paper"},
 }
@@ -75,11 +82,12 @@ def main() -> None:
     parser.add_argument(
         "what",
         choices=(
-            *("projected", "classifier", "ridge", "against", "choices"),
-            *("bins", "chance", "warnings", "compared", "held-out"),
+            *("projected", "classifier", "ridge", "against", "choices", "scores"),
+            *("many", "more", "small", "bins", "chance", "warnings", "compared", "held-out"),
         ),
     )
     parser.add_argument("--data", type=Path, help="folder of the held-out tables")
+    parser.add_argument("--packages", type=Path, help="folder of packages that carry tables")
     parser.add_argument("--table", default="", help="only held-out tables with this word")
     parser.add_argument("--joined", action="store_true", help="joined histograms as well")
     parser.add_argument("--out", type=Path, help="file of what was measured for the warnings")
@@ -89,6 +97,8 @@ def main() -> None:
     )
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--shapes", type=int, default=40, help="random shapes of tables")
+    parser.add_argument("--first", type=int, default=0, help="the first shape")
+    parser.add_argument("--again", type=int, default=0, help="fresh seeds where one is behind")
     parser.add_argument("--epsilon", type=float, default=1.0)
     given = parser.parse_args()
 
@@ -109,11 +119,27 @@ def main() -> None:
     elif given.what == "against":
         from .ridge import against
 
-        against(given.shapes, given.seeds)
+        against(given.shapes, given.seeds, again=given.again)
     elif given.what == "choices":
         from .choices import report as report_choices
 
         report_choices(given.shapes, given.seeds)
+    elif given.what == "scores":
+        from .scores import report as report_scores
+
+        report_scores(given.shapes, given.seeds)
+    elif given.what == "many":
+        from .many import report as report_many
+
+        report_many(given.shapes, given.seeds)
+    elif given.what == "more":
+        from .many import more_choices
+
+        more_choices(given.shapes, given.seeds)
+    elif given.what == "small":
+        from .small import report as report_small
+
+        report_small(given.shapes, given.seeds, given.first)
     elif given.what == "bins":
         from .bins import report as report_bins
 
@@ -123,9 +149,13 @@ def main() -> None:
 
         report_chance(given.seeds)
     elif given.what == "held-out":
-        from .held_out import report
+        from . import held_out, shipped
 
-        report(given.data, given.table, given.seeds, given.epsilon, with_joined=given.joined)
+        if given.packages is None:
+            tables = itertools.chain(held_out.load(given.data), [held_out.clinical()])
+        else:
+            tables = shipped.load(given.packages)
+        held_out.report(tables, given.table, given.seeds, given.epsilon, with_joined=given.joined)
     elif given.what == "projected":
         compare(
             {

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dpublish.analyse.predict import hand_till_auc
 from dpublish.declare.domain import Axis, Domain
+from dpublish.errors import QueryError
 from dpublish.methods.private_classifier.mechanism import PrivateClassifier
 from dpublish.methods.projected_histogram.mechanism import ProjectedHistogram
 from dpublish.models.linear_features import LinearFeatures
@@ -122,7 +123,10 @@ def joined(table: Table, seed: int, epsilon: float) -> float:
             budget=dp.Budget(epsilon=epsilon),
         )
         release = curator.publish(dp.JoinedHistograms(target="y"), epsilon=epsilon, seed=seed)
-        model = release.fit(LogisticRegression(max_iter=300), target="y")  # type: ignore[attr-defined]
+        try:
+            model = release.fit(LogisticRegression(max_iter=300), target="y")  # type: ignore[attr-defined]
+        except QueryError:  # of one label only
+            return 0.5
         return area(table.labels[test], model.predict_proba(frame(test))[:, 1])
 
 

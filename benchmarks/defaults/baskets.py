@@ -1,19 +1,22 @@
 """The constants of frequent-itemsets, chosen on generated baskets alone.
 
     python -m benchmarks.defaults.baskets [--tables 24] [--runs 3] [--seed 1]
+    python -m benchmarks.defaults.baskets --few --only FEW_CELLS UNCUT_CELLS --runs 8
 
 Tables are drawn at random: 5,000 to 500,000 baskets over 50 to 20,000 items of Zipf exponents 0.7
 to 1.4, with lognormal, geometric or heavy-tailed lengths, and with habits (items that come
 together) in none to six of ten baskets. Each constant is moved by itself around its value. A
 setting is scored by the mean error of the counts of the 100 most frequent items, as a multiple of
 that with the constants as they are (the geometric mean over tables), and by how many of the 50
-most frequent pairs are found, at epsilon = 1, pure and with delta = 1e-6. No real data is read
-here. `FAMILIES` are eight tables with names, for benchmarks.baselines.
+most frequent pairs are found, at epsilon = 1, pure and with delta = 1e-6. With `--few`: 1,000 to
+20,000 baskets over 3 to 200 items, at a pure epsilon of 0.3, 1 or 3. No real data is read here.
+`FAMILIES` are eight tables with names, for benchmarks.baselines.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -24,6 +27,7 @@ from numpy.typing import NDArray
 import dpublish as dp
 from dpublish.methods.frequent_itemsets import mechanism, plan
 from dpublish.methods.set_partition.transactions import Baskets
+from dpublish.models import noisy_counts
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
 
@@ -60,8 +64,10 @@ MOVED = {
     "RANK_SHARE": ("2/10", "3/10", "4/10"),
     "PAIR_RANK_SHARE": ("30/100", "46/100", "60/100"),
     "FEW_ROWS": ("0", "2500", "5000", "10000"),
+    "FEW_CELLS": ("0", "20", "60", "200"),
+    "UNCUT_CELLS": ("0", "4", "8"),
 }
-MOST_HELD = 1_500_000
+MAX_HELD = 1_500_000
 """Items in all baskets of a table together."""
 
 
@@ -71,7 +77,7 @@ def drawn_family(seed: int) -> dict[str, Any]:
     mean = float(np.exp(rng.uniform(np.log(2), np.log(15))))
     rows = np.exp(rng.uniform(np.log(5_000), np.log(500_000)))
     return {
-        "n": int(min(rows, MOST_HELD / mean)),
+        "n": int(min(rows, MAX_HELD / mean)),
         "d": int(np.exp(rng.uniform(np.log(50), np.log(20_000)))),
         "mean": mean,
         "tail": float(rng.uniform(0.5, 1.3)),
@@ -192,16 +198,29 @@ def score(rounds: list[mechanism.Round], grid: int, truth: Truth) -> tuple[float
     return error, len(found & set(truth.pairs))
 
 
+def few_family(seed: int) -> dict[str, Any]:
+    """A small table of few items."""
+    rng = np.random.default_rng(seed)
+    items = int(np.exp(rng.uniform(np.log(3), np.log(200))))
+    usual = drawn_family(seed)
+    return {
+        **usual,
+        "n": int(np.exp(rng.uniform(np.log(1_000), np.log(20_000)))),
+        "d": items,
+        "mean": min(usual["mean"], 1 + items / 4),
+    }
+
+
 def constant(name: str) -> Any:
-    return plan if hasattr(plan, name) else mechanism
+    return next(one for one in (plan, mechanism, noisy_counts) if hasattr(one, name))
 
 
 def scores(
-    tables: Sequence[tuple[Baskets, int, Truth]], cost: Cost, runs: int
+    tables: Sequence[tuple[Baskets, int, Truth]], costs: Sequence[Cost], runs: int
 ) -> NDArray[np.float64]:
-    """Error of items and number of pairs, one row a table."""
+    """Error of items and number of pairs, one row a table; costs take turns."""
     out = []
-    for baskets, items, truth in tables:
+    for (baskets, items, truth), cost in zip(tables, itertools.cycle(costs), strict=False):
         made = mechanism.FrequentItemsets().plan(schema_of(items, baskets.records), cost).settings
         found = [
             score(mechanism.noisy_supports(SeededNoise(seed), baskets, made), made.grid, truth)
@@ -216,22 +235,25 @@ def main() -> None:
     parser.add_argument("--tables", type=int, default=24)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--few", action="store_true", help="small tables of few items")
     parser.add_argument("--only", nargs="*", default=list(MOVED), help="constants")
     given = parser.parse_args()
     tables = []
     for number in range(given.tables):
-        facts = drawn_family(1000 * given.seed + number)
+        facts = (few_family if given.few else drawn_family)(1000 * given.seed + number)
         baskets = generated(seed=number, **facts)
         tables.append((baskets, facts["d"], Truth(baskets, facts["d"])))
-    costs = {"pure": Cost.pure(1), "delta": Cost.approximate(1, Fraction(1, 10**6))}
-    for law, cost in costs.items():
-        usual = scores(tables, cost, given.runs)
+    costs = {"pure": [Cost.pure(1)], "delta": [Cost.approximate(1, Fraction(1, 10**6))]}
+    if given.few:
+        costs = {"pure": [Cost.pure(epsilon) for epsilon in ("3/10", "1", "3")]}
+    for law, some in costs.items():
+        usual = scores(tables, some, given.runs)
         print(f"{law}, as it is: {usual[:, 1].mean():.2f} pairs", flush=True)
         for name in given.only:
             before = getattr(constant(name), name)
             for value in MOVED[name]:
                 setattr(constant(name), name, Fraction(value))
-                found = scores(tables, cost, given.runs)
+                found = scores(tables, some, given.runs)
                 logs = np.log(found[:, 0] / usual[:, 0])
                 print(
                     f"{law}, {name} = {value}: items {np.exp(logs.mean()):.3f} "

@@ -15,11 +15,11 @@ from scipy import stats
 from . import areas
 from .shapes import CHOSEN, drawn, shape
 
-MOST_ROWS = 4000
+MAX_ROWS = 4000
 
 
 def report(seeds: int, epsilons: tuple[float, ...] = (0.1, 1.0), again: int = 5) -> None:
-    small = [number for number in CHOSEN if shape(number)["rows"] <= MOST_ROWS]
+    small = [number for number in CHOSEN if shape(number)["rows"] <= MAX_ROWS]
     scan = []
     for number in small:
         for epsilon in epsilons:

@@ -5,8 +5,7 @@ Levels and bounds are those of the code books, or round numbers.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -75,7 +74,7 @@ def clinical() -> Table:
 
 
 def report(
-    folder: Path, word: str, seeds: int, epsilon: float, *, with_joined: bool = False
+    tables: Iterable[Table], word: str, seeds: int, epsilon: float, *, with_joined: bool = False
 ) -> None:
     import dpublish as dp
     from dpublish.privacy.cost import Cost
@@ -85,7 +84,7 @@ def report(
         f"epsilon {epsilon:g}, {seeds} splits: mean AUC\n{'':26} projected  classifier     joined"
         f"   dpl C=1   dpl best  no privacy  warned"
     )
-    for table in itertools.chain(load(folder), [clinical()]):
+    for table in tables:
         if word not in table.name:
             continue
         seen = range(seeds)

@@ -23,8 +23,8 @@ import numpy as np
 
 from dpublish.declare.schema import Schema
 from dpublish.methods.solvers.inputs import Edges, edges_of
-from dpublish.methods.solvers.min_cut import candidates
-from dpublish.methods.solvers.min_cut.candidates import crossing
+from dpublish.methods.solvers.min_cut import contraction
+from dpublish.methods.solvers.min_cut.contraction import crossing
 from dpublish.methods.solvers.min_cut.kernels import smallest_cut
 from dpublish.methods.solvers.min_cut.mechanism import MinCut
 from dpublish.noise.source import SeededNoise
@@ -85,7 +85,7 @@ def compare(
 
 
 def handicap(graphs: int, runs: int) -> None:
-    kept = candidates.handicaps
+    kept = contraction.handicaps
     for epsilon in EPSILONS:
         cost = Cost.pure(epsilon)
         ways: dict[str, Callable[[Edges, int], float]] = {}
@@ -94,13 +94,13 @@ def handicap(graphs: int, runs: int) -> None:
             def way(
                 edges: Edges, seed: int, multiple: float = multiple, cost: Cost = cost
             ) -> float:
-                candidates.handicaps = lambda count, share: np.ceil(
+                contraction.handicaps = lambda count, share: np.ceil(
                     multiple * kept(count, share)
                 ).astype(np.int64)
                 try:
                     return solved(edges, 14, cost, "all", seed)
                 finally:
-                    candidates.handicaps = kept
+                    contraction.handicaps = kept
 
             ways[f"{multiple:g} times"] = way
         ways["least noisy degree"] = lambda edges, seed, cost=cost: noisy_degree(

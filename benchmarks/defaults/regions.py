@@ -24,7 +24,7 @@ from dpublish.privacy.cost import Cost
 from .tables import Table, generate
 
 EPSILONS = (0.3, 1.0, 3.0)
-MOST_CELLS = 20_000
+MAX_CELLS = 20_000
 """Histograms of more cells are left out: they are long and far off."""
 
 
@@ -75,7 +75,7 @@ def measure(number: int, epsilon: float) -> dict[str, Any]:
         ("joined", dp.JoinedHistograms()),
     ):
         line[name] = None
-        if name == "histogram" and math.prod(shape(number)["levels"]) > MOST_CELLS:
+        if name == "histogram" and math.prod(shape(number)["levels"]) > MAX_CELLS:
             continue
         try:
             line[name] = error(frame, schema, method, epsilon, number)

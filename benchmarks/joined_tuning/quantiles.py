@@ -13,6 +13,12 @@ does the same with ten columns whose shapes are drawn too: log-normal, Pareto, g
 ones, and up to three heaps of 5 to 40% at round numbers, the bounds among them. Defaults are chosen
 on these, and the ten above are left to see what came of it.
 
+    python benchmarks/joined_tuning/quantiles.py --tied --seeds 6 --set "" --set bins=24
+
+does it with the drawn shapes of columns that depend on each other, all by one hidden number and
+neighbours by another, and adds the total variation of pairs (each column in ten bins of as many
+true rows): what fewer bins cost the pairs.
+
     python benchmarks/joined_tuning/quantiles.py --grid --seeds 2
 
 prints, for other numbers of rows and costs, what the plan's warning about quantiles goes by beside
@@ -22,13 +28,15 @@ how many quantiles are off by more than 0.02: `QUANTILE_NOISE` in the plan was r
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tune import parsed
+from tune import parsed, set_constants
 
 SHARES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 ROWS = 10_000
@@ -73,6 +81,37 @@ def drawn_numbers(seed: int) -> Numbers:
     return made
 
 
+def tied_numbers(seed: int) -> Numbers:
+    """The drawn columns, their rows in an order that ties them."""
+    rng = np.random.default_rng(70_000 + seed)
+    shared, before = rng.normal(size=ROWS), rng.normal(size=ROWS)
+    made: Numbers = {}
+    for name, values in drawn_numbers(seed).items():
+        own = rng.normal(size=ROWS)
+        place = rng.uniform(0, 1) * shared + rng.uniform(0, 1.5) * before + own
+        made[name] = np.sort(values)[np.argsort(np.argsort(place))]
+        before = own
+    return made
+
+
+def pairs_apart(true: Numbers, found: Numbers) -> list[float]:
+    """The total variation of every pair, each column in up to ten bins of as many true rows."""
+    ends = {name: np.quantile(values, np.arange(1, 10) / 10) for name, values in true.items()}
+
+    def tables(numbers: Numbers) -> dict[str, NDArray[np.int64]]:
+        return {
+            name: np.searchsorted(ends[name], values, side="right")
+            for name, values in numbers.items()
+        }
+
+    codes, others = tables(true), tables(found)
+    out = []
+    for one, two in itertools.combinations(true, 2):
+        both = [np.bincount(some[one] * 10 + some[two], minlength=100) for some in (codes, others)]
+        out.append(0.5 * float(np.abs(both[0] / both[0].sum() - both[1] / both[1].sum()).sum()))
+    return out
+
+
 def rank_error(ordered: NDArray[np.float64], found: float, share: float) -> float:
     first = np.searchsorted(ordered, found, side="left") / len(ordered)
     last = np.searchsorted(ordered, found, side="right") / len(ordered)
@@ -99,7 +138,7 @@ def grid(seeds: int) -> None:
         for cost in [*pure, *both]:
             schema = dp.Schema.from_toml(schema_text(rows, numbers(0)))
             plan = dp.JoinedHistograms().plan(schema, cost)
-            found = np.array([errors(seed, cost, {})[0] for seed in range(seeds)])
+            found = np.array([errors(seed, cost, {}).ranks for seed in range(seeds)])
             warned = any("uantiles" in text for text in plan.warnings)
             noise = quantile_noise(plan.forecast["column_deviation_high"], 32, rows)
             print(
@@ -109,10 +148,19 @@ def grid(seeds: int) -> None:
             )
 
 
+@dataclass(frozen=True)
+class Errors:
+    """The rank error of every quantile of every column, the total variation of every pair, and the
+    CPU seconds of the mechanism and the fit."""
+
+    ranks: list[float]
+    pairs: list[float]
+    cpu: float
+
+
 def errors(
     seed: int, cost: Any, settings: dict[str, Any], columns: Callable[[int], Numbers] = numbers
-) -> tuple[list[float], float]:
-    """Of every quantile of every column, and the CPU seconds of the mechanism and the fit."""
+) -> Errors:
     import dpublish as dp
     from dpublish.models.junction_tree.fit import fit_model
     from dpublish.models.junction_tree.measured import read_measured
@@ -134,13 +182,14 @@ def errors(
     model = fit_model(measured.columns, measured.tables, target=None, total=measured.total)
     used = time.process_time() - start
     rng = np.random.default_rng(0)
-    out = []
+    out, drawn_rows = [], {}
     axes = [shaped(axis, one) for axis, one in zip(domain.axes, measured.columns, strict=True)]
     for axis, drawn in zip(axes, model.sample_codes(4 * ROWS, rng), strict=True):
         ordered = np.sort(made[axis.name])
-        values = np.sort(drawn_values(axis, drawn, rng).to_numpy())
+        drawn_rows[axis.name] = drawn_values(axis, drawn, rng).to_numpy()
+        values = np.sort(drawn_rows[axis.name])
         out += [rank_error(ordered, values[int(share * len(values))], share) for share in SHARES]
-    return out, used
+    return Errors(out, pairs_apart(made, drawn_rows), used)
 
 
 def main() -> None:
@@ -149,20 +198,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--set", action="append", dest="settings")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--grid", action="store_true")
     parser.add_argument("--drawn", action="store_true", help="columns of drawn shapes")
+    parser.add_argument("--tied", action="store_true", help="the same, and pairs that depend")
     given = parser.parse_args()
     if given.grid:
         grid(given.seeds)
         return
     for name, cost in (("pure", Cost.pure(1)), ("delta", Cost.approximate(1, "1e-9"))):
         for text in given.settings or [""]:
-            columns = drawn_numbers if given.drawn else numbers
-            runs = [errors(seed, cost, parsed(text)[0], columns) for seed in range(given.seeds)]
-            found = np.array([run for run, _ in runs])
+            columns = tied_numbers if given.tied else drawn_numbers if given.drawn else numbers
+            settings, constants = parsed(text)
+            before, seeds = set_constants(constants), range(given.first, given.first + given.seeds)
+            runs = [errors(seed, cost, settings, columns) for seed in seeds]
+            set_constants(before)
+            found = np.array([run.ranks for run in runs])
+            pairs = np.array([run.pairs for run in runs])
             print(
                 f"{name} {text}: mean {found.mean():.4f}, above 0.02 {np.mean(found > 0.02):.3f}, "
-                f"largest {found.max():.3f}, CPU {np.mean([used for _, used in runs]):.2f} s",
+                f"largest {found.max():.3f}, pairs {pairs.mean():.4f}, worst pair "
+                f"{pairs.max(axis=1).mean():.4f}, CPU {np.mean([run.cpu for run in runs]):.2f} s",
                 flush=True,
             )
 

@@ -126,6 +126,20 @@ def census(seed: int, *, rows: int, columns: int) -> Synthetic:
     return Synthetic(f"census-{seed}", (*levels, 2), (*ordered, False), codes)
 
 
+def dense(seed: int, *, rows: int, columns: int) -> Synthetic:
+    """Numbers that all depend on each other, as the brightnesses of a picture do: each a mix of
+    four hidden ones, in 32 even bins; the target follows from two of these."""
+    rng = np.random.default_rng([5, seed])
+    hidden = rng.normal(size=(rows, 4))
+    codes = np.zeros((rows, columns), dtype=np.int64)
+    for column in range(columns - 1):
+        drift = hidden @ rng.normal(size=4) + rng.uniform(0.3, 1.0) * rng.normal(size=rows)
+        codes[:, column] = _codes_of(rng, drift, 32, True)
+    codes[:, -1] = hidden[:, 0] + hidden[:, 1] + 0.5 * rng.normal(size=rows) > 0.5
+    levels, ordered = (32,) * (columns - 1), (True,) * (columns - 1)
+    return Synthetic(f"dense-{seed}", (*levels, 2), (*ordered, False), codes)
+
+
 def tables_to_learn_from(seed: int) -> list[Synthetic]:
     """Eight tables of 6,000 to 40,000 rows beside those held out."""
     more = HELD_OUT

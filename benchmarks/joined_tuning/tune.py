@@ -129,6 +129,17 @@ def parsed(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return settings, constants
 
 
+def set_constants(constants: dict[str, Any]) -> dict[str, Any]:
+    """Gives constants of modules other values, and says what they were."""
+    before = {}
+    for name, value in constants.items():
+        place, _, constant = name.rpartition(".")
+        module = importlib.import_module(f"dpublish.{place}")
+        before[name] = getattr(module, constant)
+        setattr(module, constant, type(before[name])(value))
+    return before
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epsilon", action="append")
@@ -148,11 +159,7 @@ def main() -> None:
     for epsilon in given.epsilon or ["1"]:
         for text in given.settings or [""]:
             settings, constants = parsed(text)
-            before = {}
-            for name, value in constants.items():
-                module = importlib.import_module("dpublish." + name.rpartition(".")[0])
-                before[name] = getattr(module, name.rpartition(".")[2])
-                setattr(module, name.rpartition(".")[2], type(before[name])(value))
+            before = set_constants(constants)
             lines = []
             tables = tables_to_learn_from if given.learn else all_tables
             for table in tables(given.tables):
@@ -173,12 +180,7 @@ def main() -> None:
                     if given.out:
                         with given.out.open("a") as file:
                             file.write(json.dumps(line) + "\n")
-            for name, value in before.items():
-                setattr(
-                    importlib.import_module("dpublish." + name.rpartition(".")[0]),
-                    name.rpartition(".")[2],
-                    value,
-                )
+            set_constants(before)
             means = {
                 key: round(float(np.mean([line[key] for line in lines])), 4)
                 for key in ("tv2", "tv3", "tv2_worst", "auc", "auc_boosting", "cpu")

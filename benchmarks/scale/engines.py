@@ -37,7 +37,7 @@ from joined import write_schema
 from make_table import write_table
 
 SMALLEST = 1_000  # rows of the table whose cost is taken off: starting, and compiling
-MOST_GROUPED = 1_000_000
+MAX_GROUPED = 1_000_000
 CLUSTER = "local[2]"
 
 SCRIPT = """
@@ -174,7 +174,7 @@ def main() -> None:
                 os.link(file, table / f"{copy}.parquet")
             rows = made * given.copies
             for url, task in tasks:
-                if task == "group-pairs" and rows > MOST_GROUPED and task not in given.only:
+                if task == "group-pairs" and rows > MAX_GROUPED and task not in given.only:
                     continue
                 command = [sys.executable, "-c", SCRIPT, task, str(table), str(schema), url]
                 if made == SMALLEST and url == "local":

@@ -28,8 +28,8 @@ from dpublish.declare.domain import Axis
 from dpublish.methods.erm.design import Design
 from dpublish.methods.erm.losses import LogisticLoss
 from dpublish.methods.erm.solver import Problem, minimise
+from dpublish.models.linear_features import WeightFeatures
 from dpublish.models.raking.raking import TableTarget, rake
-from dpublish.models.weight_features import WeightFeatures
 
 TOLERANCE = 2.0**-30
 BINS = 256

@@ -21,9 +21,8 @@ from pathlib import Path
 import numpy as np
 import opendp.prelude as opendp
 
-from dpublish.noise.gaussian import discrete_gaussian
+from dpublish.noise.gaussian import discrete_gaussian, discrete_laplace
 from dpublish.noise.geometric import ranks_to_cells, survivors
-from dpublish.noise.laplace import discrete_laplace
 from dpublish.noise.source import SystemNoise
 from dpublish.noise.words import SystemStream, uniform_below
 

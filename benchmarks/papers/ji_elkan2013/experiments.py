@@ -13,8 +13,8 @@ from sklearn.svm import LinearSVC
 
 from dpublish.declare.encode import encode_frame
 from dpublish.methods.importance_weights.mechanism import ImportanceWeights
+from dpublish.models.linear_features import WeightFeatures
 from dpublish.models.public_rows import PublicSet, encode_public, uniform_rows
-from dpublish.models.weight_features import WeightFeatures
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from dpublish.local import BinaryResponse, Conjunctions, parity_from_conjunctions
-from dpublish.local.hadamard import transform
+from dpublish.local.hashing import transform
 from dpublish.noise.source import SeededNoise
 
 EPSILON = Fraction(1)

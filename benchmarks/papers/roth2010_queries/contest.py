@@ -22,7 +22,7 @@ from dpublish.declare.schema import Schema
 from dpublish.ledger.base import Receipt
 from dpublish.methods.base import SparseCounts
 from dpublish.methods.interval_tree.mechanism import IntervalTree
-from dpublish.methods.interval_tree.trees import BoxCounts, equal_cells
+from dpublish.methods.interval_tree.pilot import BoxCounts, equal_cells
 from dpublish.models.hierarchical_counts import Hierarchy
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost

@@ -27,9 +27,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.models.raking import raking
-from dpublish.models.raking.noisy_tables import TableTarget, consistent_shares, supported
 from dpublish.models.raking.raking import rake
-from dpublish.models.raking.sweeps import shares_of, solve
+from dpublish.models.raking.sweeps import (
+    TableTarget,
+    consistent_shares,
+    shares_of,
+    solve,
+    supported,
+)
 from dpublish.privacy.cost import largest_rho
 
 Codes = list[NDArray[np.int64]]

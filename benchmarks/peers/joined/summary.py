@@ -38,6 +38,8 @@ NAMES |= {
     "f1_boosting": "F1, boosting",
 }
 BETTER_HIGH = {"auc_logistic", "auc_boosting", "f1_boosting"}
+FEWEST = 3
+"""Runs below which a figure is set beside ours only with its number of runs, and is never best."""
 BEGIN, END = "<!-- {0}: begin -->", "<!-- {0}: end -->"
 
 
@@ -94,13 +96,25 @@ def markdown(rows: list[dict[str, Any]], epsilon: float) -> str:
                 else f"{row[key]:.2g}"
             )
             cells.append(f"**{text}**" if row["method"] == best.get((row["table"], key)) else text)
-        lines.append(f"| {row['table']} | {row['method']} | {row['runs']} | {' | '.join(cells)} |")
+        lines.append(f"| {row['table']} | {row['method']} | {_runs(row)} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _runs(row: dict[str, Any]) -> str:
+    """How many runs a line is of; plainly, where they are too few."""
+    if not row["runs"] or row["runs"] >= FEWEST:
+        return str(row["runs"])
+    return f"**only {row['runs']}**"
 
 
 def _best(rows: list[dict[str, Any]], table: str, key: str) -> str:
     private = [
-        row for row in rows if row["table"] == table and row["method"] != "real" and key in row
+        row
+        for row in rows
+        if row["table"] == table
+        and row["method"] != "real"
+        and key in row
+        and row["runs"] >= FEWEST
     ]
     sign = -1 if key in BETTER_HIGH else 1
     return min(private, key=lambda row: sign * row[key])["method"] if private else ""
@@ -117,7 +131,7 @@ def shipped(rows: list[dict[str, Any]]) -> str:
         some = [
             one for one in held if (one["table"], one["epsilon"]) == (row["table"], row["epsilon"])
         ]
-        cells = [row["table"], f"{row['epsilon']:g}", row["method"], str(row["runs"])]
+        cells = [row["table"], f"{row['epsilon']:g}", row["method"], _runs(row)]
         cells.append(f"{row['cpu']:.0f}" if row["cpu"] >= 10 else f"{row['cpu']:.2g}")
         for key in keys:
             if key not in row:
@@ -137,7 +151,7 @@ def standing(rows: list[dict[str, Any]]) -> str:
     peer of each column."""
     keys = QUALITY
     lines = [
-        "| table | epsilon | peers with figures | "
+        f"| table | epsilon | peers with at least {FEWEST} runs | "
         + " | ".join(f"{NAMES[key]}: ours / best peer" for key in keys)
         + " |"
     ]
@@ -153,20 +167,30 @@ def standing(rows: list[dict[str, Any]]) -> str:
             ours = [row for row in some if row["method"] == "dpublish-approximate"]
             if peers and ours:
                 cells = [_beside(ours[0], peers, key) for key in keys]
-                lines.append(f"| {table} | {epsilon:g} | {len(peers)} | {' | '.join(cells)} |")
+                enough = sum(row["runs"] >= FEWEST for row in peers)
+                counted = f"{enough} of {len(peers)}"
+                lines.append(f"| {table} | {epsilon:g} | {counted} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def _beside(ours: dict[str, Any], peers: list[dict[str, Any]], key: str) -> str:
+    """Ours, the best peer of enough runs, and one of fewer runs that comes out better than it."""
     pick, mine = max if key in BETTER_HIGH else min, ours[key]
     known = [row for row in peers if key in row]
-    if not known:
-        return f"{mine:.3f} / –"
-    other = pick(known, key=lambda row: row[key])
-    behind = other[key] > mine if key in BETTER_HIGH else other[key] < mine
-    return f"{mine:.3f} / {other[key]:.3f} {other['method']}" + (
-        " (**peer ahead**)" if behind else ""
-    )
+    enough = [row for row in known if row["runs"] >= FEWEST]
+    told = [pick(enough, key=lambda row: row[key])] if enough else []
+    fewer = [row for row in known if row["runs"] < FEWEST]
+    if fewer:
+        best = pick(fewer, key=lambda row: row[key])
+        if not told or pick(best[key], told[0][key]) != told[0][key]:
+            told.append(best)
+    return f"{mine:.3f} / " + (", ".join(_peer(mine, row, key) for row in told) or "–")
+
+
+def _peer(mine: float, row: dict[str, Any], key: str) -> str:
+    behind = row[key] > mine if key in BETTER_HIGH else row[key] < mine
+    few = f" (**only {row['runs']}** run{'s'[: row['runs'] - 1]})" if row["runs"] < FEWEST else ""
+    return f"{row[key]:.3f} {row['method']}{few}{' (**peer ahead**)' if behind else ''}"
 
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:

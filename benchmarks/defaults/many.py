@@ -1,0 +1,107 @@
+"""Does it depend on how many columns matter, whether a projected histogram or a classifier of all
+columns serves, where the plan of the first says so? On random shapes of 16 to 33 columns of mostly
+two levels, half of the tables with one to three columns that matter, half with six or more. And:
+would more columns do, on such tables?"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+import dpublish as dp
+from dpublish.privacy.cost import Cost
+
+from . import areas
+from .tables import generate
+
+EPSILONS, CYCLE = (0.3, 1.0, 3.0), (1.0, 0.3, 1.0, 3.0)
+WORDS = "say a little about"
+CHOICES = {3: "13/100", 4: "1/10", 5: "1/10", 6: "2/25", 8: "3/50"}
+"""Numbers of choices that are tried instead of the default, and the share of epsilon of each."""
+
+
+def shape(number: int) -> dict[str, Any]:
+    rng = np.random.default_rng([78, number])
+    two, three, numbers = rng.integers(16, 25), rng.integers(0, 4), rng.integers(0, 7)
+    columns = int(two + three + numbers)
+    share = float(np.exp(rng.uniform(np.log(0.08), np.log(0.4))))
+    many = number % 2
+    return {
+        "rows": int(np.exp(rng.uniform(np.log(2000), np.log(30_000)))),
+        "levels": (2,) * int(two) + (3,) * int(three),
+        "numbers": int(numbers),
+        "informative": int(rng.integers(6, columns + 1) if many else rng.integers(1, 4)),
+        "strength": float(np.exp(rng.uniform(np.log(0.6), np.log(2)))),
+        "base": float(np.log(share / (1 - share))),
+    }
+
+
+def report(shapes: int, seeds: int, first: int = 0) -> None:
+    found: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+    for number in range(first, first + shapes):
+        made, epsilon = shape(number), EPSILONS[number // 2 % len(EPSILONS)]
+        table = generate("many", 9000 * number + 3, **made)
+        plan = dp.ProjectedHistogram().plan(
+            table.schema(len(table.split(0)[0])), Cost.pure(epsilon)
+        )
+        if not any(WORDS in sentence for sentence in plan.sentences):
+            continue
+        areas_of = [
+            (areas.projected(table, seed, epsilon), areas.classifier(table, seed, epsilon))
+            for seed in range(seeds)
+        ]
+        projected, classifier = np.mean(areas_of, axis=0)
+        found[made["informative"] >= 6].append((projected, classifier))
+        print(
+            f"{number}: {made['rows']} x {len(table.columns)}, epsilon {epsilon:g}, "
+            f"{made['informative']} matter: projected {projected:.3f}, classifier {classifier:.3f}",
+            flush=True,
+        )
+    for many, lines in found.items():
+        if not lines:
+            continue
+        mine, other = np.array(lines).T
+        right = mine <= other if many else mine >= other
+        print(
+            f"{'many' if many else 'few'} matter: {len(lines)} tables, as the sentence says in "
+            f"{right.sum()}; mean projected {mine.mean():.3f}, classifier {other.mean():.3f}; "
+            f"largest difference the other way {np.max(mine - other if many else other - mine):.3f}"
+        )
+
+
+def two_levels(number: int) -> dict[str, Any]:
+    """One to all columns matter."""
+    rng = np.random.default_rng([77, number])
+    two, numbers, three = (int(rng.integers(*ends)) for ends in ((12, 24), (0, 7), (0, 4)))
+    columns = two + numbers + three
+    share = float(np.exp(rng.uniform(np.log(0.08), np.log(0.4))))
+    return {
+        "rows": int(np.exp(rng.uniform(np.log(3000), np.log(20_000)))),
+        "levels": (2,) * two + (3,) * three,
+        "numbers": numbers,
+        "informative": max(1, int(columns ** rng.uniform(0, 1))),
+        "strength": float(np.exp(rng.uniform(np.log(0.6), np.log(2)))),
+        "base": float(np.log(share / (1 - share))),
+    }
+
+
+def more_choices(shapes: int, seeds: int) -> None:
+    tried = [{"max_k": most, "gamma": str(1 - most * Fraction(x))} for most, x in CHOICES.items()]
+    found = []
+    for number in range(shapes):
+        table, epsilon = generate("two", 9000 * number + 3, **two_levels(number)), CYCLE[number % 4]
+        runs = [
+            [areas.projected(table, seed, epsilon, **own) for own in ({}, *tried)]
+            + [areas.classifier(table, seed, epsilon)]
+            for seed in range(seeds)
+        ]
+        found.append(np.mean(runs, axis=0))
+        print(number, epsilon, " ".join(f"{value:.3f}" for value in found[-1]), flush=True)
+    default, *others = np.array(found).T
+    print(f"{len(found)} tables: default {default.mean():.3f}")
+    names = [f"{most} of {float(Fraction(x)):g}" for most, x in CHOICES.items()] + ["classifier"]
+    for name, other in zip(names, others, strict=True):
+        error = np.std(other - default, ddof=1) / np.sqrt(len(found))
+        print(f"{name:12} {np.mean(other - default):+.3f} +- {error:.3f}")
