@@ -178,7 +178,7 @@ class FrequencyOracle(Randomizer):
 
 
 class Tally:
-    """Sums over reports. Add reports as they come in; merge the tallies of several collectors."""
+    """Sums over reports, which are added as they come in."""
 
     def __init__(self, randomizer: Randomizer) -> None:
         self.randomizer = randomizer
@@ -194,22 +194,9 @@ class Tally:
     def add(self, reports: Any) -> None:
         checked = self.randomizer.check_reports(reports)
         if len(checked):
-            self._add(self.randomizer.count(checked), len(checked))
-
-    def merge(self, other: Tally) -> None:
-        if other.randomizer.digest != self.randomizer.digest:
-            raise InputError(
-                "These tallies belong to different protocols: level, epsilon and method must be "
-                "the same."
-            )
-        if other.people:
-            self._add(other.counts, other.people)
-
-    def _add(self, counts: Counts, people: int) -> None:
-        # a copy at first: the counts of another tally must not change when more reports are added
-        # here
-        self._counts = counts.copy() if self._counts is None else self._counts + counts
-        self.people += people
+            counts = self.randomizer.count(checked)
+            self._counts = counts if self._counts is None else self._counts + counts
+            self.people += len(checked)
 
 
 def tallied(randomizer: Randomizer, reports: Any) -> Tally:

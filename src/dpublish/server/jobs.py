@@ -29,7 +29,7 @@ from typing import Any, Final, Literal
 
 from sqlalchemy import insert
 
-from dpublish.errors import InputError, LedgerUnavailable
+from dpublish.errors import LedgerUnavailable
 from dpublish.owned import owned_folder, replace_owned
 from dpublish.requests.base import Request, plain
 from dpublish.requests.ledger import OfKey, actor_of
@@ -153,23 +153,6 @@ class JobRunner:
             self._end_waiting(job)
         else:
             threading.Thread(target=self._insist, args=(home,), daemon=True).start()
-        return self.status(job)
-
-    def resume(self, job: str, *, actor: str) -> JobStatus:
-        """Run again what was cancelled, failed or lost, under the same keys: what the ledger lets
-        go on goes on unpaid, and what is lost stays lost."""
-        home = self.folder / job
-        status = self.status(job)
-        if not status.over or status.state == "done":
-            raise InputError("Only a job that ended without an answer can go on.")
-        if not (home / ORDER).exists():
-            raise InputError("What this job was to do was deleted. Start it anew.")
-        for name in (CANCELLED, FAILURE):
-            (home / name).unlink(missing_ok=True)
-        held = {"id": job, "state": status.state}
-        if self.store.set(JOBS, held, {"state": "waiting", "ended": None, "error": None}):
-            self.store.did(actor, "job resumed", job)
-            self._begin(job)
         return self.status(job)
 
     def forget(self, job: str) -> None:
