@@ -52,6 +52,8 @@ def test_what_makes_no_release_is_refused_before_anything_is_spent(
 ) -> None:
     with pytest.raises(dp.PlanError, match=words):
         curator.publish(mechanism, epsilon=1)
+    with pytest.raises(dp.PlanError, match=words):
+        curator.plan(mechanism, epsilon=1)
     assert spent(curator) == 0
 
 

@@ -154,6 +154,7 @@ class Curator:
         their number is public)."""
         from dpublish.counting.compute import place_of
 
+        _require_release(mechanism)
         source = self._open_source()
         plan = mechanism.plan(self._sized_schema(source), as_cost(epsilon, delta, rho))
         place = place_of(mechanism.statistic(plan), source, plan.schema)

@@ -22,6 +22,7 @@ from dpublish.declare.domain import Axis, Domain, fine_edges, resolve_axis
 from dpublish.declare.relation import Relation
 from dpublish.declare.rules import Fact, with_cuts
 from dpublish.declare.schema import Schema
+from dpublish.errors import PlanError
 from dpublish.methods.draws import noisy_counts
 from dpublish.models.junction_tree.consistency import (
     Floats,
@@ -95,6 +96,22 @@ class BinSearch:
             )
             axes[place], codes[place] = adapted(axis, ends), regrouping(axis, ends)
         return Domain(tuple(axes)), codes
+
+
+def left_one_bin(schema: Schema, domain: Domain) -> list[str]:
+    """Numeric columns of one bin that nobody declared so."""
+    columns = [schema.column(axis.name) for axis in domain.axes if axis.numeric and axis.base == 1]
+    return [one.name for one in columns if one.bins != 1 and one.edges is None]
+
+
+def refuse_one_cell(schema: Schema, domain: Domain, rows: int | None, what: str) -> None:
+    """Refuse a single cell that Lei's rule leaves, so that `what` follows."""
+    if domain.size == 1 and left_one_bin(schema, domain):
+        raise PlanError(
+            f"By Lei's rule the {len(domain.axes)} columns get one bin each for {rows:,} rows, so "
+            f"that {what} but the number of rows. Choose fewer columns, give bins = ... or declare "
+            "bins; joined-histograms publish many columns."
+        )
 
 
 def plan_bins(

@@ -260,6 +260,22 @@ def test_a_histogram_does_not_collapse_to_one_cell_unasked() -> None:
     # asked for, it is one cell
     assert Histogram(bins=1).plan(schema, ONE).settings.domain.size == 1
     assert Histogram(columns=["x0", "x1"]).plan(schema, ONE).settings.domain.size > 1
+    # a single bin by its edges was asked for too, whether the number of rows is known or not
+    edged = '[columns.x]\nkind = "real"\nedges = [0, 10]\n'
+    for rows in ("size = 5000", 'neighbours = "add-remove-one"'):
+        plan = Histogram(columns=["x"]).plan(schema_of(rows, edged), ONE)
+        assert plan.settings.domain.size == 1
+        assert not plan.warnings
+
+
+def test_plans_say_what_the_number_of_rows_costs() -> None:
+    ward = '[columns.ward]\nkind = "categorical"\nlevels = ["a", "b"]\n'
+    private = Histogram(columns=["ward"]).plan(
+        schema_of('neighbours = "add-remove-one"', ward), ONE
+    )
+    assert "A noisy number of all rows takes epsilon = 0.05 of the cost." in private.text()
+    public = Histogram(columns=["ward"]).plan(schema_of("size = 5000", ward), ONE)
+    assert "noisy number" not in public.text()
 
 
 def test_plans_say_where_even_bins_may_serve_better() -> None:

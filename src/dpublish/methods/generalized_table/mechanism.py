@@ -24,6 +24,7 @@ from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.declare.taxonomy import Taxonomy, context_free, written
 from dpublish.errors import PlanError
+from dpublish.methods.adaptive_bins import refuse_one_cell
 from dpublish.methods.base import CodedRows, Mechanism, Output
 from dpublish.methods.draws import laplace_deviation
 from dpublish.methods.field_types import Interval
@@ -182,15 +183,8 @@ class GeneralizedTable(Mechanism):
         domain = schema.domain(
             names, rows=rows, bins=self.bins if rows is None or self.bins else None
         )
-        if self.bins is None and domain.size == 1 and rows is not None:
-            undeclared = [axis.name for axis in domain.axes if axis.numeric]
-            if any(schema.column(name).bins != 1 for name in undeclared):
-                raise PlanError(
-                    f"By Lei's rule the {len(names)} columns get one bin each for {rows:,} rows, "
-                    "so that there would be one region, which says nothing but the number of rows. "
-                    "Choose fewer columns, give bins = ... or declare bins; joined-histograms "
-                    "publish many columns."
-                )
+        if self.bins is None:
+            refuse_one_cell(schema, domain, rows, "there would be one region, which says nothing")
         trees = self.trees(domain)
         scale_of = schema.relation.l1
         own = [tree for tree, name in zip(trees, names, strict=True) if name != target]

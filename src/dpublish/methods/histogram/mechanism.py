@@ -20,7 +20,7 @@ from dpublish.declare.domain import MAX_CELLS, Domain
 from dpublish.declare.schema import Schema
 from dpublish.declare.statistic import Tabulation, Tabulator
 from dpublish.errors import PlanError
-from dpublish.methods.adaptive_bins import BinSearch, plan_bins
+from dpublish.methods.adaptive_bins import BinSearch, left_one_bin, plan_bins, refuse_one_cell
 from dpublish.methods.base import CellCounts, Mechanism, Output, SparseCounts
 from dpublish.methods.draws import (
     MAX_THRESHOLD,
@@ -223,14 +223,10 @@ class Histogram(Mechanism):
                 f"The {len(names)} columns span {domain.size:.3g} cells; at most 2^63 can be "
                 "published. Choose fewer columns, or give numeric columns fewer bins."
             )
-        collapsed = [axis.name for axis in domain.axes if axis.numeric and axis.base == 1]
-        undeclared = [name for name in collapsed if schema.column(name).bins != 1]
-        if undeclared and self.bins is None and domain.size == 1:
-            raise PlanError(
-                f"By Lei's rule the {len(names)} columns get one bin each for {rows:,} rows, so "
-                "that the histogram would be a single cell and say nothing but the number of rows. "
-                "Choose fewer columns, give bins = ... or declare bins; joined-histograms publish "
-                "many columns."
+        undeclared = left_one_bin(schema, domain) if self.bins is None else []
+        if self.bins is None:
+            refuse_one_cell(
+                schema, domain, rows, "the histogram would be a single cell and say nothing"
             )
         domain, search = plan_bins(
             schema,
@@ -282,7 +278,7 @@ class Histogram(Mechanism):
             warnings=(
                 *total_warnings(share, schema, domain),
                 *unused_totals(schema, domain),
-                *collapsed_warnings(undeclared if self.bins is None else ()),
+                *collapsed_warnings(undeclared),
                 *drowned_warnings(settings, expected),
             ),
         )
@@ -462,10 +458,11 @@ def visible_count(scale: Fraction, threshold: int) -> int:
 
 
 def noise_sentence(settings: CountSettings) -> str:
-    scale = settings.scale
+    scale, paid = settings.scale, float(settings.count_epsilon)
+    total = f" A noisy number of all rows takes epsilon = {paid:.4g} of the cost." if paid else ""
     return (
         f"Every cell gets discrete Laplace noise of scale {float(scale):.4g} "
-        f"(standard deviation {laplace_deviation(scale):.4g})."
+        f"(standard deviation {laplace_deviation(scale):.4g}).{total}"
     )
 
 
