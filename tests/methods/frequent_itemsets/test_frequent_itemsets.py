@@ -218,6 +218,10 @@ def test_the_plan_says_what_to_expect() -> None:
     assert not plan.warnings
     few = FrequentItemsets().plan(schema(16_000, size=100), Cost.pure("1/10"))
     assert "expect little but noise" in few.warnings[0]
+    # where all items fit, nothing is lost: the error is that of the noise, below its deviation
+    uncut = FrequentItemsets().plan(schema(8, size=20_000), Cost.pure(1)).forecast
+    assert uncut["expected_cap"] == 8
+    assert uncut["item_error"] < uncut["item_standard_deviation"]
 
 
 def test_the_plan_says_what_pairs_cost_where_that_is_a_tenth_or_more() -> None:

@@ -97,7 +97,8 @@ def forecast_of(settings: FrequentSettings, schema: Schema, typical: int) -> dic
     """The expected error of an item count, and the smallest support that is likely to be seen.
 
     Lengths are taken to fall off exponentially around the typical one, so that the cap at which
-    noise and loss are even is L ln(n share epsilon / K).
+    noise and loss are even is L ln(n share epsilon / K). Where that is more than there are items,
+    nothing is cut and nothing lost.
     """
     budget, step = settings.budget, settings.count_items
     size = schema.size_or_nominal
@@ -118,7 +119,7 @@ def forecast_of(settings: FrequentSettings, schema: Schema, typical: int) -> dic
         "expected_cap": cap,
         "item_standard_deviation": spread,
         "item_error": spread * (math.sqrt(0.5) if budget.law == "laplace" else 0.8)
-        + typical * unit / 2,
+        + (typical * unit / 2 if cap < settings.items else 0.0),
         "smallest_support": 2 * seen,
     }
 
