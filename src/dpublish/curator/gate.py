@@ -45,6 +45,7 @@ from dpublish.errors import (
 from dpublish.ledger.base import Ledger, Receipt
 from dpublish.ledger.crashpoints import reach
 from dpublish.methods.base import Mechanism, Output
+from dpublish.methods.field_types import Checked
 from dpublish.noise.base import Noise
 from dpublish.owned import temporary
 from dpublish.privacy.cost import Budget, Cost, exact, positive
@@ -154,7 +155,8 @@ class Curator:
         their number is public)."""
         from dpublish.counting.compute import place_of
 
-        _require_release(mechanism)
+        if not isinstance(mechanism, Checked):
+            _require_release(mechanism)
         source = self._open_source()
         plan = mechanism.plan(self._sized_schema(source), as_cost(epsilon, delta, rho))
         place = place_of(mechanism.statistic(plan), source, plan.schema)
