@@ -142,7 +142,7 @@ def _ranges(place: int, domain: Domain) -> Part:
 
 
 def _predicates(queries: Predicates, domain: Domain) -> Iterator[Part]:
-    from dpublish.query.masks import select
+    from dpublish.query.masks import cover_table
     from dpublish.query.predicate import columns_of, parse_predicate
 
     found: dict[tuple[int, ...], list[Floats]] = {}
@@ -156,11 +156,7 @@ def _predicates(queries: Predicates, domain: Domain) -> Iterator[Part]:
                 f"{', '.join(domain.axes[place].name for place in places)}; at most {MAX_TABLE:,} "
                 "can be measured. Give these columns fewer bins."
             )
-        codes = dict(
-            zip(places, np.indices(shape).reshape(len(places), math.prod(shape)), strict=True)
-        )
-        share = select(node, domain).cover(codes.__getitem__, math.prod(shape)).share
-        found.setdefault(places, []).append(share.reshape(shape))
+        found.setdefault(places, []).append(cover_table(node, domain, places).share)
     for places, values in found.items():
         step = max(1, -(-len(values) * values[0].size // MAX_VALUES))
         yield Part(places, np.stack(values[::step]), len(values))

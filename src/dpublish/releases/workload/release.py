@@ -30,7 +30,7 @@ from dpublish.present.report import (
     usage,
 )
 from dpublish.privacy.budget_split import laplace_variance
-from dpublish.query.masks import Coverage, select
+from dpublish.query.masks import Coverage, cover_table
 from dpublish.query.predicate import Node, columns_of, parse_predicate
 from dpublish.releases.aggregates import AggregatesRelease
 from dpublish.releases.bundle.manifest import fraction, read_domain, table, text, whole
@@ -223,18 +223,12 @@ class WorkloadRelease(AggregatesRelease):
         shape = [self.domain.shape[place] for place in places]
         if math.prod(shape) > MAX_CELLS:
             raise QueryError(self._cannot(places))
-        codes = dict(
-            zip(places, np.indices(shape).reshape(len(places), math.prod(shape)), strict=True)
-        )
-        both = [
-            select(node, self.domain).cover(codes.__getitem__, math.prod(shape)).share
-            for node in nodes
-        ]
+        both = [cover_table(node, self.domain, places).share for node in nodes]
         if self.residuals is None:
-            one, other = (self._listed_row(share.reshape(shape), places) for share in both)
+            one, other = (self._listed_row(share, places) for share in both)
             return float(one == other) * self.variance / self.queries.unit**2
         at = self.residuals.grouping.finest(places)
-        arrays = [self._leaves(share.reshape(1, *shape), at)[0] for share in both]
+        arrays = [self._leaves(share[None], at)[0] for share in both]
         for array in arrays:
             self._check(at, places, array)
         return self.residuals.covariance(arrays[0], arrays[1], at)
@@ -275,12 +269,9 @@ class WorkloadRelease(AggregatesRelease):
         shape = [self.domain.shape[place] for place in places]
         if math.prod(shape) > MAX_CELLS:
             raise QueryError(self._cannot(places))
-        codes = dict(
-            zip(places, np.indices(shape).reshape(len(places), math.prod(shape)), strict=True)
-        )
-        found = select(node, self.domain).cover(codes.__getitem__, math.prod(shape))
+        found = cover_table(node, self.domain, places)
         given = np.stack([found.share, found.inside, found.touched]).astype(np.float64)
-        return found, *self._answers(given.reshape(3, *shape), places)
+        return found, *self._answers(given, places)
 
     def _nearest(self, node: Node) -> WorkloadRelease:
         """Of what was measured apart, that which answers with the least noise. Its variance
@@ -388,16 +379,8 @@ class WorkloadRelease(AggregatesRelease):
             for predicate in queries.predicates:
                 node = parse_predicate(predicate, self.domain)
                 places = tuple(sorted(columns_of(node)))
-                shape = [self.domain.shape[place] for place in places]
-                codes = dict(
-                    zip(
-                        places,
-                        np.indices(shape).reshape(len(places), math.prod(shape)),
-                        strict=True,
-                    )
-                )
-                share = select(node, self.domain).cover(codes.__getitem__, math.prod(shape)).share
-                yield self._answers(share.reshape(1, *shape), places)
+                share = cover_table(node, self.domain, places).share
+                yield self._answers(share[None], places)
             return
         if isinstance(queries, Intervals):
             yield from self._ranges(queries)
