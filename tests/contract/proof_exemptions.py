@@ -77,8 +77,6 @@ EXEMPT = {
     "noise for tests and simulations; what is made with it is marked as not publishable": (
         "dpublish.noise.source.SeededNoise",
     ),
-    "keeps the folder of a session; what must hold of it is what sparse_vector.proof.md trusts "
-    "its caller for": ("dpublish.curator.sessions.session.open_session",),
     "opens the ledger whose accounting is proved; which copies are trusted at first use is told "
     "in docs/ledger.md": ("dpublish.ledger.open_ledger",),
     "a place where tests stop a run; it does nothing in a release": (

@@ -2,7 +2,8 @@
 
 Reads scenarios, one JSON list [name, crash point, how many times it may be passed] a line, and runs
 each in a fork of its own, so that imports and compiled code are loaded once. Every answer is noted
-in FOLDER/NAME.shown at the moment it is shown.
+in FOLDER/NAME.shown at the moment it is shown, and what a session starts with in FOLDER/NAME.drawn
+at the moment it is drawn. Ends with REFUSED where a ledger or session refuses.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
 import dpublish as dp
 from dpublish.curator.sessions import answers as online_queries
 from dpublish.ledger import crashpoints
+from dpublish.methods.online.base import Opening
 from dpublish.methods.online.kernels import reweight
+from dpublish.methods.online.state import OnlineSettings
+from dpublish.noise.base import IntArray, Noise
 from dpublish.noise.source import SeededNoise
 
 SCHEMA = (
@@ -26,6 +31,19 @@ SCHEMA = (
     '[columns.a]\nkind = "integer"\nlower = 0\nupper = 14\nbins = 15\nmissing = true\n'
 )
 QUERIES = ("a < 3", "a < 8", "a >= 12", "a = 5 or a = 6")
+REFUSED = 3
+
+
+class Noted(dp.OnlineMultiplicativeWeights):
+    """Notes every draw of what a session starts with."""
+
+    drawn: ClassVar[Path]
+
+    def begin(self, noise: Noise, counts: IntArray, settings: OnlineSettings) -> Opening:
+        opening = super().begin(noise, counts, settings)
+        with self.drawn.open("ab") as file:
+            file.write(json.dumps(dict(opening.public), default=str).encode() + b"\n")
+        return opening
 
 
 def session(folder: Path, name: str, point: str, passes: int) -> None:
@@ -48,9 +66,8 @@ def session(folder: Path, name: str, point: str, passes: int) -> None:
             ledger=folder / f"{name}.ledger",
             budget=dp.Budget(epsilon=9),
         )
-        desk = curator.answer_online(
-            dp.OnlineMultiplicativeWeights(max_hard=4), epsilon=1, key="desk", folder=folder / name
-        )
+        Noted.drawn = folder / f"{name}.drawn"
+        desk = curator.answer_online(Noted(max_hard=4), epsilon=1, key="desk", folder=folder / name)
         for query in QUERIES:
             try:
                 shown = desk.ask(query, key=query).to_bytes()
@@ -85,6 +102,8 @@ def main(folder: Path) -> None:
             try:
                 session(folder, name, point, passes)
                 code = 0
+            except dp.BudgetError:
+                code = REFUSED
             except BaseException as error:
                 print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
             os._exit(code)

@@ -10,15 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from online_child import REFUSED
 
 import dpublish as dp
 
 CHILD = Path(__file__).with_name("online_child.py")
+DRAWN = ("drawing.committed", "online:ran", "online:prepared", "online:known")
+"""Between the mark that noise is drawn and the folder: what was drawn is lost."""
 OPENING = (
     "online:debited",
-    "online:ran",
-    "online:prepared",
-    "online:known",
+    "online:counted",
     "online:ready",
     "online:sealed",
     "online:confirmed",
@@ -100,6 +101,11 @@ def check(nursery: Nursery, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert desk.status().hard <= 4
 
 
+def draws(nursery: Nursery, name: str) -> int:
+    path = nursery.folder / f"{name}.drawn"
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
 def lost(nursery: Nursery, name: str) -> int:
     lines = (nursery.folder / name / "transcript.jsonl").read_text().splitlines()
     return sum("lost" in json.loads(line) for line in lines)
@@ -114,6 +120,33 @@ def test_a_killed_session_resumes(
     assert nursery.run(name) == 0, "it opens again with the same key and goes on"
     check(nursery, name, monkeypatch)
     assert lost(nursery, name) == (point in LOSING)
+    assert draws(nursery, name) == 1, "one payment, one draw"
+
+
+@pytest.mark.parametrize("point", DRAWN)
+def test_a_set_up_killed_once_it_draws_is_never_drawn_again(
+    nursery: Nursery, point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was drawn lay in the memory of a process that died, or on disk: with a second draw for
+    the same payment there would be two, and how often a set-up dies may depend on them."""
+    name = f"drawn-{point}".replace(":", "-").replace(".", "-")
+    assert nursery.run(name, point) == -9
+    for _ in range(3):
+        assert nursery.run(name) == REFUSED
+    assert draws(nursery, name) == (point != "drawing.committed")
+    assert not (nursery.folder / name).exists()
+    monkeypatch.setenv("DPUBLISH_STATE", str(nursery.folder / "state"))
+    with dp.open_ledger(nursery.folder / f"{name}.ledger") as ledger:
+        ledger.verify()
+        assert ledger.status().spent.epsilon == 1
+
+
+def test_a_set_up_that_keeps_dying_is_tried_three_times(nursery: Nursery) -> None:
+    """How a run dies may tell of the rows."""
+    for _ in range(3):
+        assert nursery.run("dying", "online:counted") == -9
+    assert nursery.run("dying") == REFUSED
+    assert draws(nursery, "dying") == 0
 
 
 def test_killed_again_while_the_loss_is_written(

@@ -294,4 +294,5 @@ def test_a_set_up_that_fails_after_its_draw_is_not_drawn_again(
         with pytest.raises(dp.BudgetError, match="use a new key"):
             curator.answer_online(asked, epsilon=1, key="desk")
     assert len(drawn) == 1
-    assert curator.answer_online(asked, epsilon=1, key="another").ask(EASY).number == 1
+    paid_again = curator.answer_online(asked, epsilon=1, key="another", again=True)
+    assert paid_again.ask(EASY).number == 1

@@ -1,11 +1,12 @@
-"""One payment buys one session: a folder answers nothing before the ledger has sealed it, and the
-ledger seals one."""
+"""One payment buys one session: one set-up draws noise, a folder answers nothing before the ledger
+has sealed it, and the ledger seals one."""
 
 from __future__ import annotations
 
 import shutil
 import threading
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -44,6 +45,14 @@ def crash_at(folder: Path, point: str) -> None:
         open_at(folder)
 
 
+def set_up_twice(first: Path, second: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two folders by one payment, as versions that did not say that they draw could leave them."""
+    with monkeypatch.context() as patched:
+        patched.setattr(SqlLedger, "drawing", lambda ledger, key: True)
+        crash_at(first, "online:ready")
+        crash_at(second, "online:ready")
+
+
 def assert_useless(folder: Path) -> None:
     """It answers nothing, its key does not open it, and then its counts are gone."""
     with pytest.raises(dp.LedgerUnavailable, match="answers nothing"):
@@ -72,17 +81,27 @@ def test_a_failed_seal_leaves_a_folder_that_answers_nothing(
 
 @pytest.mark.parametrize("point", ["online:ready", "seal.locked", "seal.inserted"])
 def test_another_folder_after_a_crash(tmp_path: Path, point: str) -> None:
+    """It would be a second draw for one payment."""
     crash_at(tmp_path / "A", point)
-    assert open_at(tmp_path / "B").ask("a < 3").number == 1
-    assert_useless(tmp_path / "A")
-    assert dp.OnlineSession(tmp_path / "B").status().asked == 1
+    with pytest.raises(dp.BudgetError, match="at the folder where it was set up"):
+        open_at(tmp_path / "B")
+    assert not (tmp_path / "B").exists()
+    assert open_at(tmp_path / "A").ask("a < 3").number == 1
 
 
 def test_a_folder_moved_before_its_seal(tmp_path: Path) -> None:
     crash_at(tmp_path / "A", "online:ready")
     (tmp_path / "A").rename(tmp_path / "A2")
-    assert open_at(tmp_path / "A").ask("a < 3").number == 1
-    assert_useless(tmp_path / "A2")
+    with pytest.raises(dp.BudgetError, match="at the folder where it was set up"):
+        open_at(tmp_path / "A")
+    assert open_at(tmp_path / "A2").ask("a < 3").number == 1
+
+
+def test_of_two_folders_one_is_sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_up_twice(tmp_path / "A", tmp_path / "B", monkeypatch)
+    assert open_at(tmp_path / "B").ask("a < 3").number == 1
+    assert_useless(tmp_path / "A")
+    assert dp.OnlineSession(tmp_path / "B").status().asked == 1
 
 
 @pytest.mark.parametrize("point", ["seal.committed", "seal.anchored", "online:sealed"])
@@ -95,10 +114,15 @@ def test_a_crash_between_seal_and_mark(tmp_path: Path, point: str) -> None:
     assert open_at(tmp_path / "A").ask("a < 3").number == 1
 
 
-def test_two_opens_at_once(tmp_path: Path) -> None:
-    """Both have set their folder up before either is sealed."""
-    both, opened, refused = threading.Barrier(2), [], []
+def test_two_opens_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both have read the rows before either draws noise: one draws."""
+    both, opened, refused, drawn = threading.Barrier(2), [], [], []
     dp.open_ledger(tmp_path / "l.ledger", budget=dp.Budget(epsilon=3), create=True).close()
+    begin = dp.OnlineMultiplicativeWeights.begin
+
+    def noted(*given: Any) -> Any:
+        drawn.append(begin(*given))
+        return drawn[-1]
 
     def run(folder: Path) -> None:
         try:
@@ -107,9 +131,10 @@ def test_two_opens_at_once(tmp_path: Path) -> None:
             refused.append((folder, error))
 
     def wait(reached: str) -> None:
-        if reached == "online:ready":
+        if reached == "online:counted":
             both.wait(60)
 
+    monkeypatch.setattr(dp.OnlineMultiplicativeWeights, "begin", noted)
     threads = [threading.Thread(target=run, args=(tmp_path / name,)) for name in "AB"]
     with crashpoints.armed(wait):
         for thread in threads:
@@ -117,10 +142,11 @@ def test_two_opens_at_once(tmp_path: Path) -> None:
         for thread in threads:
             thread.join()
     ((loser, error),) = refused
-    assert "not at" in str(error)
-    assert not loser.exists(), "counts that nobody paid for are deleted"
+    assert "Another run draws" in str(error)
+    assert not loser.exists()
     (desk,) = opened
     assert desk.ask("a < 3").number == 1
+    assert len(drawn) == 1
     with dp.open_ledger(tmp_path / "l.ledger") as ledger:
         assert ledger.status().spent.epsilon == 1
 

@@ -6,8 +6,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import sqlite3
 import stat
 import threading
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ import pytest
 
 import dpublish as dp
 from dpublish.curator.sessions import session as online
+from dpublish.ledger import crashpoints
 
 CANARY = "canary-7f3a"
 SCHEMA = """
@@ -67,6 +70,33 @@ def test_a_session_is_refused_to_a_method_of_releases(curator: dp.Curator, other
     with pytest.raises(dp.PlanError, match=r"opened with an online method.*Nothing was spent"):
         curator.answer_online(other, epsilon=1, key="desk")
     assert spent(curator) == 0
+
+
+def test_the_rows_of_a_session_are_those_whose_number_was_taken_for_public(tmp_path: Path) -> None:
+    """Units are counted before the debit, and rows after it: of a database in one transaction."""
+    with closing(sqlite3.connect(tmp_path / "rows.db")) as base:
+        base.execute("PRAGMA journal_mode = WAL")
+        base.execute("CREATE TABLE t (a INTEGER)")
+        base.executemany("INSERT INTO t VALUES (?)", [(i % 15,) for i in range(2000)])
+        base.commit()
+
+        def more(reached: str) -> None:
+            if reached == "online:debited":
+                base.execute("INSERT INTO t VALUES (3)")
+                base.commit()
+
+        schema = '[dataset]\nname = "t"\n[columns.a]\nkind = "integer"\nlower = 0\nupper = 14\n'
+        curator = dp.Curator(
+            dp.SqlSource(f"sqlite:///{tmp_path / 'rows.db'}", "select a from t"),
+            dp.Schema.from_toml(f"{schema}bins = 15\n"),
+            ledger=tmp_path / "l.ledger",
+            budget=dp.Budget(epsilon=1),
+        )
+        with crashpoints.armed(more):
+            desk = curator.answer_online(dp.OnlineMultiplicativeWeights(max_hard=4), epsilon=1)
+        assert base.execute("SELECT count(*) FROM t").fetchone() == (2001,)
+    counts, _ = desk._require_private()
+    assert counts.sum() == 2000
 
 
 @pytest.mark.parametrize("mechanism", METHODS, ids=lambda m: m.method)

@@ -1,8 +1,8 @@
 """A durable online session: paid once when it is opened, then asked one query after another, also
 after a crash.
 
-    open:  plan -> debit -> count rows -> begin(noise) -> write the folder -> seal it in the ledger
-           -> mark it as sealed
+    open:  plan -> debit -> count rows -> say in the ledger that noise is drawn -> begin(noise)
+           -> write the folder -> seal it in the ledger -> mark it as sealed
     ask:   lock -> note and room on disk -> judge and answer(noise) -> transcript on disk ->
            high-water mark on disk -> show
 
@@ -61,7 +61,7 @@ from dpublish.privacy.plan import Plan
 from dpublish.privacy.statement import privacy_statement
 
 if TYPE_CHECKING:
-    from dpublish.curator.gate import Curator, Number
+    from dpublish.curator.gate import Curator, Number, Run
     from dpublish.sources.sources import Source
 
 Progress = Callable[[str], None]
@@ -294,12 +294,6 @@ def open_session(
     progress: Progress | None,
 ) -> OnlineSession:
     """Pay for a session and set it up; with a key that was paid before, find that session again."""
-    from dpublish.counting.ruled import require_rules
-    from dpublish.curator.expressible import require_readable
-    from dpublish.curator.gate import as_cost, make_noise, request_of, telling, unit_columns
-    from dpublish.curator.store import prepare_folders, require_own
-    from dpublish.curator.warm import warm
-
     if not isinstance(mechanism, OnlineMechanism):
         raise PlanError(
             "A session is opened with an online method, such as MedianMechanism() or "
@@ -310,6 +304,32 @@ def open_session(
     curator.schema.require_final()
     say("planning")
     source = curator._open_source()
+    with source.pinned():  # the units that are counted, and the rows, are those that were there now
+        home = _opened(
+            curator, source, mechanism, epsilon, key, folder, again=again, seed=seed, say=say
+        )
+    return OnlineSession(home)
+
+
+def _opened(
+    curator: Curator,
+    source: Source,
+    mechanism: OnlineMechanism,
+    epsilon: Number | None,
+    key: str | None,
+    folder: str | Path | None,
+    *,
+    again: bool,
+    seed: int | None,
+    say: Progress,
+) -> Path:
+    """The folder of the session that was paid for, sealed."""
+    from dpublish.counting.ruled import require_rules
+    from dpublish.curator.expressible import require_readable
+    from dpublish.curator.gate import as_cost, make_noise, request_of, telling, unit_columns
+    from dpublish.curator.store import prepare_folders, require_own
+    from dpublish.curator.warm import warm
+
     schema = curator._sized_schema(source)
     plan = mechanism.plan(schema, as_cost(epsilon, None, None))
     require_pure(plan)
@@ -344,17 +364,17 @@ def open_session(
     )
     reach("online:debited")
     opening = session_lock(home.absolute().with_name(f".{home.name}.opening"))
-    with telling(receipt), opening:
+    with telling(receipt) as run, opening:
         sealed = curator.ledger.answer(key)
         if sealed is None:
-            # a folder answers nothing before its seal, so a set-up cut short by a crash may be made
-            # again, here or elsewhere
+            # what was set up and not sealed is the one draw of this debit; a set-up that ended
+            # before it drew may be made again
             if not home.exists():
                 if not receipt.fresh:
-                    _require_unfailed(curator.ledger, receipt)
+                    _require_undrawn(curator.ledger, receipt)
+                    curator.ledger.run_again(key)
                 say("reading rows")
-                with source.pinned():
-                    set_up(mechanism, plan, source, noise, curator.ledger, receipt, home, seed)
+                set_up(mechanism, plan, source, noise, curator.ledger, receipt, run, home, seed)
                 reach("online:ready")
             files = SessionFiles(home)
             if files.header["receipt"]["head_hash"] != receipt.head_hash:
@@ -382,16 +402,17 @@ def open_session(
             )
         found.confirm()
         reach("online:confirmed")
-    return OnlineSession(home)
+    return home
 
 
-def _require_unfailed(ledger: Ledger, receipt: Receipt) -> None:
-    """Refuse to set up again what failed once rows were read: whether it fails may depend on what
-    was drawn, and then a second draw would be one that nobody paid for."""
+def _require_undrawn(ledger: Ledger, receipt: Receipt) -> None:
+    """Refuse to set up again what drew noise, or failed once rows were read: a second draw would be
+    one that nobody paid for."""
     if any(entry.kind == "drawing" and entry.key == receipt.key for entry in ledger.history()):
         raise BudgetError(
             f"Key '{receipt.key}' was paid for on {receipt.created}, and setting its session up "
-            "failed after rows were read. It is not made again for this payment: use a new key."
+            "drew noise, or failed after rows were read. It is not made again for this payment: "
+            "open it at the folder where it was set up, if it is there, or use a new key."
         )
 
 
@@ -450,30 +471,36 @@ def set_up(
     noise: Noise,
     ledger: Ledger,
     receipt: Receipt,
+    run: Run,
     home: Path,
     seed: int | None,
 ) -> None:
-    """Count the rows, draw what a session starts with, and make its folder, which answers nothing
-    before it is sealed. Room for it is tried before; a failure after noise was drawn, or one of the
-    private side, closes the key."""
+    """Count the rows, say in the ledger that noise is drawn, draw what a session starts with, and
+    make its folder, which answers nothing before it is sealed. One set-up of a key draws, and what
+    ends after that, however it ends, is not made again. Room for the folder is tried before; a
+    failure of the private side closes the key."""
     from dpublish.counting.compute import compute
     from dpublish.curator.gate import require_unchanged
 
     domain = plan.settings.domain
-    drew = False
 
-    def begin() -> None:
-        nonlocal drew
+    def begin() -> bool:
+        assert receipt.rows_key is not None
         SessionFiles.try_room(home, _bytes_of(plan))
-        # a debit of an earlier version did not draw it
-        key = receipt.rows_key or noise.key(label="rows of a unit")
-        numbers = compute(mechanism.statistic(plan), source, plan.schema, key=key, progress=None)
+        numbers = compute(
+            mechanism.statistic(plan), source, plan.schema, key=receipt.rows_key, progress=None
+        )
         require_unchanged(source)
         if plan.settings.support is None:
             counts = dense_counts(numbers.cells, numbers.counts, domain.size)
         else:
             counts = np.stack(numbers).astype(np.int64)
-        drew = True
+        reach("online:counted")
+        # said first: a run that is interrupted while the entry is written may have written it
+        run.drew = True
+        if not ledger.drawing(receipt.key):
+            run.drew = False
+            return False
         opening = mechanism.begin(noise, counts, plan.settings)
         reach("online:ran")
         public = dict(opening.public)
@@ -507,14 +534,19 @@ def set_up(
             "receipt": receipt.to_json(),
         }
         SessionFiles.create(home, header, counts, opening.threshold)
+        return True
 
     try:
-        guarded(begin, foreseen=FORESEEN)
-    except PublishError as error:
-        if drew or isinstance(error, PrivateSideError):
-            with suppress(LedgerUnavailable):
-                ledger.failed(receipt.key)
+        drew = guarded(begin, foreseen=FORESEEN)
+    except PrivateSideError:
+        with suppress(LedgerUnavailable):
+            ledger.failed(receipt.key)
         raise
+    if not drew:
+        raise BudgetError(
+            f"Another run draws the noise of key '{receipt.key}' at this moment, or was stopped "
+            "while it did. Open it again as that run did, or use a new key."
+        )
 
 
 def _bytes_of(plan: Plan[OnlineSettings]) -> int:
