@@ -12,11 +12,13 @@ from dpublish.declare.domain import lei_bins
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, SchemaError
 from dpublish.methods.draws import log_threshold, survival_probability
+from dpublish.methods.histogram.mechanism import LARGEST_SUPPORT, Histogram
 from dpublish.methods.projected_histogram.choose_k import k_from_simulation
 from dpublish.methods.projected_histogram.mechanism import (
     ProjectedHistogram,
 )
 from dpublish.methods.projected_histogram.scores import Contrast, PairCount, PairsPerRow, Purity
+from dpublish.noise.source import MAX_EXPECTED_SURVIVORS
 from dpublish.privacy.cost import Cost
 from methods.projected_histogram.schemas import BITS, COLUMNS, ONE, bits, schema_of
 
@@ -308,11 +310,41 @@ def test_what_is_not_spent_on_choosing_goes_to_the_counts() -> None:
     settings = ProjectedHistogram(bin_share=0).plan(schema_of(), ONE).settings
     step = settings.selection_epsilon / 3
     for paid in range(4):
-        left = settings.after(paid * step)
+        left = settings.after(paid * step, range(paid))
         assert left.cell_epsilon + paid * step + left.count_epsilon == 1
         assert left.scale == 2 / left.cell_epsilon
         assert left.threshold == log_threshold(Fraction(1, 4), 5000, left.cell_epsilon)
-    assert settings.after(3 * step) is settings
+    assert settings.after(3 * step, range(3)) is settings
+
+
+def test_a_lower_threshold_lets_no_more_false_cells_pass_than_a_plan_may_expect() -> None:
+    """What is not spent on choosing lowers the threshold, by whole numbers: empty cells may then
+    pass more often than at what the plan was checked with."""
+    wide = "".join(
+        f'[columns.c{i}]\nkind = "integer"\nlower = 0\nupper = 59\nbins = 60\n' for i in range(4)
+    )
+    told = '[columns.t]\nkind = "boolean"\noutside = "drop"\n'
+    dataset = 'neighbours = "add-remove-one"\nnominal_size = 10_000\ntarget = "t"'
+    schema, cost, most = schema_of(dataset, wide + told), Cost.pure(2), 300
+    settings = ProjectedHistogram(max_support=most).plan(schema, cost).settings
+    assert settings.stop_cells is not None
+    assert 60**2 <= settings.stop_cells < 60**3, "a third column is never chosen"
+    left = settings.after(settings.selection_epsilon / 2, (0, 1))
+    plain = log_threshold(Fraction(1, 4), 10_000, left.cell_epsilon)
+    cells = 60 * 60 * settings.domain.shape[-1]
+    assert left.threshold is not None
+    assert cells * survival_probability(left.scale, plain) > most
+    assert cells * survival_probability(left.scale, left.threshold) <= most
+    assert left.threshold == plain + 1
+    given = ProjectedHistogram(threshold=3).plan(schema, cost).settings
+    assert given.after(Fraction(0), (0, 1)).threshold == 3
+
+
+def test_more_false_cells_than_noise_can_hold_are_refused_before_the_debit() -> None:
+    assert MAX_EXPECTED_SURVIVORS > 1.07 * LARGEST_SUPPORT
+    for method in (ProjectedHistogram, Histogram):
+        with pytest.raises(PlanError, match="max_support must lie between 1 and"):
+            method(max_support=LARGEST_SUPPORT + 1)
 
 
 def test_bins_that_are_found_have_their_share_of_the_budget() -> None:

@@ -296,7 +296,7 @@ class UnspentByRows(Broken):
         settings = plan.settings
         free = settings.score.of(settings.score.start(table), [0, 1])[0] > 0
         spent = Fraction(0) if free else settings.selection_epsilon
-        return count_projection(noise, table, (0,), settings.after(spent), plan.schema)
+        return count_projection(noise, table, (0,), settings.after(spent, (0,)), plan.schema)
 
 
 class StopsByRows(Broken):

@@ -34,7 +34,8 @@ from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, Settings, hidden
 
-DEFAULT_MAX_SUPPORT = 50_000_000
+DEFAULT_MAX_SUPPORT, LARGEST_SUPPORT = 50_000_000, 10**9
+"""False cells that a plan may expect: noise refuses 2^30, after the debit."""
 EVEN_MAY_SERVE = 1500
 """Rows times epsilon, per row that a unit changes, up to which bins that are found for several
 columns cost columns without a skew more than 0.01 in rank: by `python -m benchmarks.defaults
@@ -194,7 +195,7 @@ class Histogram(Mechanism):
     threshold_factor: Annotated[Amount, Interval(0)] = Fraction(1, 2)
     threshold: Annotated[int | None, Interval(0, below=MAX_THRESHOLD)] = None
     count_share: Annotated[Amount | None, Interval(0, below=1)] = None
-    max_support: Annotated[int, Interval(1)] = DEFAULT_MAX_SUPPORT
+    max_support: Annotated[int, Interval(1, LARGEST_SUPPORT)] = DEFAULT_MAX_SUPPORT
 
     def plan(self, schema: Schema, cost: Cost) -> Plan[CountSettings]:
         if schema.items is not None:

@@ -8,6 +8,7 @@ training data.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -18,10 +19,11 @@ import numpy as np
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.methods.base import CodedRows, Mechanism, Output
-from dpublish.methods.draws import MAX_THRESHOLD
+from dpublish.methods.draws import MAX_THRESHOLD, smallest_threshold
 from dpublish.methods.field_types import Interval
 from dpublish.methods.histogram.mechanism import (
     DEFAULT_MAX_SUPPORT,
+    LARGEST_SUPPORT,
     Amount,
     CountSettings,
     count_settings,
@@ -68,7 +70,7 @@ def projected_histogram(
 ) -> Output:
     """The mechanism: choose columns, then count over them and the target with what is left."""
     chosen, spent = choose_columns(noise, table, settings)
-    counting = settings.after(spent)
+    counting = settings.after(spent, chosen)
     content = count_projection(noise, table, chosen, counting, schema)
     names = settings.domain.names
     return replace(
@@ -106,8 +108,10 @@ class ProjectedSettings(CountSettings):
     rule: ChoiceRule = hidden()
     stop_cells: int | None = hidden()
 
-    def after(self, spent: Fraction) -> ProjectedSettings:
-        """The settings of counting, once choosing has cost `spent`."""
+    def after(self, spent: Fraction, chosen: Sequence[int]) -> ProjectedSettings:
+        """The settings of counting, once choosing these columns has cost `spent`. With more left
+        the threshold is lower, but not so low that more than `max_support` false cells are expected
+        to pass."""
         paid = self.selection_epsilon + self.cell_epsilon
         if spent == self.selection_epsilon:
             return self
@@ -122,6 +126,12 @@ class ProjectedSettings(CountSettings):
             max_support=self.max_support,
             search=self.search,
         )
+        threshold = counting.threshold
+        if threshold is not None and self.given_threshold is None:
+            shape = self.domain.shape
+            cells = math.prod(shape[place] for place in (*chosen, -1))
+            least = smallest_threshold(counting.scale, cells, self.max_support)
+            counting = replace(counting, threshold=max(threshold, least))
         return replace(self, **vars(counting), gamma=(paid - spent) / paid)
 
     @property
@@ -227,7 +237,7 @@ class ProjectedHistogram(Mechanism):
     threshold_factor: Annotated[Amount | None, Interval(0)] = None
     threshold: Annotated[int | None, Interval(0, below=MAX_THRESHOLD)] = None
     count_share: Annotated[Amount | None, Interval(0, below=1)] = None
-    max_support: Annotated[int, Interval(1)] = DEFAULT_MAX_SUPPORT
+    max_support: Annotated[int, Interval(1, LARGEST_SUPPORT)] = DEFAULT_MAX_SUPPORT
     rule: RuleName = "permute-and-flip"
 
     def plan(self, schema: Schema, cost: Cost) -> Plan[ProjectedSettings]:
