@@ -13,12 +13,17 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from starlette.testclient import TestClient
 
+from dpublish.curator.check import check_data
+from dpublish.declare.schema import Schema
+from dpublish.requests.base import plain
 from dpublish.requests.curator import NewKey
 from dpublish.server.accounts import Role
 from dpublish.server.config import Uploads
+from dpublish.server.pages.curator import without_quotes
 from server.conftest import Served, post
 
 SCHEMA = """
@@ -186,8 +191,6 @@ def test_the_private_view_of_a_check_quotes_no_cell(ready: Served) -> None:
 def test_examples_are_quoted_where_the_configuration_says_so(
     serving: Callable[..., Served],
 ) -> None:
-    from dpublish.server.pages.curator import without_quotes
-
     found = {
         "problems": [f"Column 'ward' (categorical): 3% are read. Others, for example: '{CANARY}'."],
         "notes": [f"The data has no column 'x'. It has: {CANARY}, b."],
@@ -196,6 +199,41 @@ def test_examples_are_quoted_where_the_configuration_says_so(
     }
     assert CANARY not in json.dumps(without_quotes(found, ["ward"]))
     assert "'ward'" in without_quotes(found, ["ward"])["problems"][0]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        f"O'{CANARY}",
+        f"'{CANARY}",
+        f"{CANARY}'",
+        f"it's {CANARY} 'n' it's",
+        f"\\' {CANARY}",
+        f"ward' {CANARY}",
+        f"Column 'ward' {CANARY}",
+        f"{CANARY} It has: x",
+    ],
+)
+def test_no_part_of_a_cell_that_holds_quotes_is_shown(cell: str) -> None:
+    schema = Schema.from_toml(
+        '[dataset]\nname = "visits"\n[columns.ward]\nkind = "categorical"\n'
+        'levels = ["north", "south"]\noutside = "other"\n'
+        '[columns.days]\nkind = "integer"\nlower = 0\nupper = 9\nbins = 5\n'
+    )
+    rows = pl.DataFrame({"ward": [cell, "x", f"{cell} y"] * 9, "days": [f"{cell}1", cell, ""] * 9})
+    found = plain(check_data(rows, schema).to_json())
+    assert CANARY in json.dumps(found["problems"])
+    shown = without_quotes(found, ["ward", "days"])
+    assert CANARY not in json.dumps(shown)
+    for name, said in zip(("ward", "days"), shown["problems"], strict=False):
+        assert said.startswith(f"Column '{name}' (")
+        assert "Others, for example: '…'." in said
+    headless = pl.DataFrame({f"wart' {cell}": ["north"]})
+    said = plain(check_data(headless, schema).to_json())
+    assert CANARY in json.dumps(said["problems"])
+    shown = without_quotes(said, [])
+    assert CANARY not in json.dumps(shown)
+    assert shown["problems"][0] == "The data has no column 'ward'."
 
 
 def test_a_draft_from_rows_is_private_until_it_was_declared(ready: Served) -> None:

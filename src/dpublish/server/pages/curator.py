@@ -257,17 +257,26 @@ def forget_check(request: Request, office: Office) -> Response:
     return to(f"/datasets/{status.subject.removeprefix('check ')}")
 
 
-_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'")
+_NAMED = re.compile(r"(?:[Cc]olumn|Is) $")
+"""What stands before a quote that may be of a column's name: cells are quoted after other words."""
 
 
 def without_quotes(found: dict[str, Any], columns: list[str]) -> dict[str, Any]:
-    """What a check found, without any cell: quotes are kept of declared names alone."""
+    """What a check found, without any cell: quotes are kept of declared names alone. A cell may
+    hold quotes itself, so that all goes from the first other quote to the last."""
     unit = found.get("unit") or {}
-    known = {*columns, unit.get("column")}
+    known = [f"'{name}'" for name in (*columns, unit.get("column")) if name is not None]
 
     def unquoted(text: str) -> str:
-        text = text.partition(" It has: ")[0]
-        return _QUOTED.sub(lambda one: one[0] if one[1] in known else "'…'", text)
+        if text.startswith("The data has no column '"):  # and then which it has: perhaps a row
+            return text.partition("'.")[0] + "'."
+        start = text.find("'")
+        while start >= 0:
+            name = next((one for one in known if text.startswith(one, start)), None)
+            if name is None or not _NAMED.search(text[:start]):
+                return f"{text[:start]}'…'" + text.rpartition("'")[2]
+            start = text.find("'", start + len(name))
+        return text
 
     return {
         **found,
