@@ -206,6 +206,15 @@ def test_a_class_without_queries_is_named() -> None:
         Workload(queries="marginals:1;parities:2").plan(schema_of(a=4, b=20), ONE)
 
 
+@pytest.mark.parametrize("cost", [ONE, Cost.zcdp(1)])
+def test_a_class_that_holds_for_nothing_is_refused(cost: Cost) -> None:
+    for listed in ("predicates:a >= 99", "marginals:1;predicates:a >= 99"):
+        with pytest.raises(PlanError, match="'predicates:a >= 99' holds for no value"):
+            Workload(queries=listed).plan(schema_of(a=4, b=20), cost)
+    whole = Workload(queries="predicates:a >= 99;a = 1").plan(schema_of(a=4, b=20), cost)
+    assert whole.forecast["expected_error"] > 0
+
+
 def test_the_other_ways_answer_such_a_list_too(tmp_path: Path) -> None:
     frame = pl.DataFrame({"a": rows(300)["a"] % 2, "b": rows(300)["b"] % 2})
     asked = "marginals:1;predicates:a = 1 and b = 1"

@@ -295,6 +295,12 @@ class Workload(Mechanism):
                 raise PlanError(
                     f"The class '{one.text()}' has no query over {', '.join(domain.names)}."
                 )
+            if all(part.values is not None and not part.values.any() for part in parts):
+                raise PlanError(
+                    f"The class '{shortened(one.text())}' holds for no value of the declared "
+                    "domain, so that its answers are 0 whatever the rows are. Ask for values "
+                    "inside the declared bounds."
+                )
         known = public_rows(schema) if total_is_public(schema, domain) else None
         direct, alone = best_lists(queries, domain, groups, budget, known)
         squares: dict[str, tuple[float, ...]] = {}
