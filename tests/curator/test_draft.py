@@ -176,6 +176,12 @@ def test_dates_and_numbers_of_other_countries_are_known_as_such() -> None:
     assert "decimal comma" in drafted.remarks["x"]
 
 
+def test_digits_of_other_kinds_are_no_numbers() -> None:
+    drafted = draft(pl.DataFrame({"x": ["1,5", "³"] * 20}), name="d")
+    assert Schema.from_toml(drafted.to_toml()) == drafted.schema
+    assert drafted.schema.columns["x"].kind == "categorical"
+
+
 def test_the_draft_says_how_the_file_is_written(tmp_path: Path) -> None:
     lines = ["Ort;Tag;Wert;Art"]
     lines += [f"Zürich;{1 + i % 28:02}.03.2021;{i},5;{'a?b'[i % 3]}" for i in range(60)]

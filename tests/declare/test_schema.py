@@ -122,6 +122,7 @@ def test_a_size_that_was_not_declared_is_not_in_the_digest(neighbours: str) -> N
         (broken("upper = 200.0", "upper = inf"), ["must be finite"]),
         (broken("upper = 200.0", "upper = nan"), ["must be finite"]),
         (broken("bins = 12\nmissing", "bins = 0\nmissing"), ["bins must be a whole number"]),
+        (broken("bins = 12\nmissing", "edges = []\nmissing"), ["edges must list at least two"]),
         (broken("precision = 0.5", "precision = 0.5\nbins = 3"), ["bins or precision, not both"]),
         (broken("lower = 2020-01-01", "lower = 2020"), ["must be a date"]),
         (broken('levels = ["a", "b", 3]', ""), ["no levels", "cannot be taken from the data"]),

@@ -427,7 +427,9 @@ class _Guess:
 
     def _has_commas(self) -> bool:
         odd = self.low is None and self.seen and not self.too_many
-        matches = (re.match(DECIMAL_COMMA, text) or text.isdigit() for text in self.seen)
+        matches = (
+            re.match(DECIMAL_COMMA, text) or re.fullmatch("[0-9]+", text) for text in self.seen
+        )
         return bool(odd) and all(matches)
 
     def column(self, declared: set[str]) -> Column:

@@ -309,7 +309,7 @@ def _read_numeric(where: str, kind: str, table: Mapping[str, Any]) -> dict[str, 
             raise SchemaError(f"{where}: edges already fix the bins; leave bins and spacing out.")
         edges = table["edges"]
         bounds = len({"lower", "upper"} & set(table))
-        if not isinstance(edges, list) or len(edges) + bounds < 2:
+        if not isinstance(edges, list) or not edges or len(edges) + bounds < 2:
             raise SchemaError(f"{where}: edges must list at least two increasing values.")
         read = tuple(_read_bound(f"{where}: edges", kind, edge) for edge in edges)
         if any(not cast(Any, a) < cast(Any, b) for a, b in itertools.pairwise(read)):
