@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,7 @@ from dpublish.declare.statistic import (
     TableCounts,
 )
 from dpublish.errors import PrivateSideError
-from dpublish.ledger import open_ledger
+from dpublish.ledger import crashpoints, open_ledger
 from dpublish.sources import databases
 from dpublish.sources.duck import DuckRows
 from dpublish.sources.sources import open_source
@@ -482,6 +484,43 @@ def test_all_passes_see_one_snapshot(postgres: Postgres, tmp_path: Path) -> None
     with duck.pinned():
         assert duck.count_rows() == 1
         assert [frame.height for frame in duck.batches(["n"])] == [1]
+
+
+@pytest.mark.parametrize("mode", ["delete", "wal"])
+def test_rows_that_come_to_sqlite_after_the_units_were_counted(tmp_path: Path, mode: str) -> None:
+    """What a row moves may follow from the number of units: pairs of rows do. A log keeps writers
+    apart; without one they are let in, and end the release."""
+    with closing(sqlite3.connect(tmp_path / "t.db")) as base:
+        base.execute(f"PRAGMA journal_mode = {mode}")
+        base.execute("CREATE TABLE t (a TEXT, b TEXT, y TEXT)")
+        base.executemany("INSERT INTO t VALUES (?, ?, ?)", ["000", "111", "010", "101"])
+        base.commit()
+
+        def more(reached: str) -> None:
+            if reached == "gate:debited":
+                base.executemany("INSERT INTO t VALUES (?, ?, ?)", ["000", "111"] * 30)
+                base.commit()
+
+        columns = "".join(
+            f'[columns.{name}]\nkind = "categorical"\nlevels = ["0", "1"]\noutside = "drop"\n'
+            for name in "aby"
+        )
+        curator = dp.Curator(
+            SqlSource(f"sqlite:///{tmp_path / 't.db'}", "select * from t"),
+            dp.Schema.from_toml(f'[dataset]\nname = "d"\ntarget = "y"\n{columns}'),
+            ledger=tmp_path / "l.db",
+            budget=dp.Budget(epsilon=9),
+        )
+        pairs = dp.ProjectedHistogram(score="discernibility", k=1, gamma="1/2")
+        curator.publish(pairs, epsilon=1, seed=1)
+        with crashpoints.armed(more):
+            if mode == "wal":
+                made = curator.publish(pairs, epsilon=1, seed=2)
+                assert made.manifest["facts"]["k"] == 1
+            else:
+                with pytest.raises(PrivateSideError):
+                    curator.publish(pairs, epsilon=1, seed=2)
+        assert base.execute("SELECT count(*) FROM t").fetchone() == (64,)
 
 
 def test_nothing_is_counted_before_it_is_paid_for(

@@ -138,6 +138,8 @@ class SqlReader:
         self._engine = _engine(source.url)
         self._held: Connection | None = None
         self.types: dict[str, str] = {}
+        self.files: tuple[Path, ...] = ()
+        """Those of a database that holds no snapshot for its readers: writers change them."""
         with no_logs():  # drivers log addresses and users
             self.names = self._read_names()
 
@@ -147,7 +149,7 @@ class SqlReader:
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
-        """All reading inside sees one snapshot of the database."""
+        """All reading inside sees one snapshot of the database, where it has no `files`."""
         from sqlalchemy.exc import SQLAlchemyError
 
         reading = self._reading()
@@ -231,6 +233,7 @@ class SqlReader:
                 result = connection.execute(asked, {"none": 0})
                 if self.dialect == "postgresql":
                     self.types = _column_types(connection, result)
+                self.files = _files_without_snapshot(connection)
                 return tuple(str(name) for name in result.keys())  # noqa: SIM118 - rows, not keys, are what it iterates over
         except (SQLAlchemyError, UnicodeError) as error:
             # the database's own words may quote what it read, so only the kind of error is told
@@ -267,6 +270,17 @@ class SqlReader:
                 yield connection
             finally:
                 connection.rollback()
+
+
+def _files_without_snapshot(connection: Connection) -> tuple[Path, ...]:
+    """The files of SQLite, unless it writes to a log that readers do not see. To hold them would
+    keep all writers out."""
+    if connection.dialect.name != "sqlite":
+        return ()
+    if connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal":
+        return ()
+    listed = connection.exec_driver_sql("PRAGMA database_list").all()
+    return tuple(Path(file) for _, _, file in listed if file)  # none: in memory
 
 
 def _column_types(connection: Connection, result: Any) -> dict[str, str]:

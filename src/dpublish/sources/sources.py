@@ -520,6 +520,7 @@ class _Database(Source, SqlRows):
     def __init__(self, source: SqlSource, zone: str | None = None) -> None:
         self._reader = SqlReader(source, zone)
         self._names, self.types = self._reader.names, self._reader.types
+        self.stamps = tuple((path, stamp_of(path)) for path in self._reader.files)
         self.counts, self.told = source.count_there is not False, self._reader.told
         if self._reader.dialect == "postgresql":
             self.engine, self.dialect = "sql", "postgres"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dpublish.audit import neighbours
+from dpublish.errors import PrivateSideError
 from dpublish.methods.projected_histogram.coded_table import CodedTable
 from dpublish.methods.projected_histogram.discernibility import non_private_kd
 from dpublish.methods.projected_histogram.scores import (
@@ -219,3 +220,13 @@ def test_the_papers_score_takes_the_widest_column_and_ours_does_not(seed: int) -
     assert non_private_kd(table, 2, score=Purity(charge=5)) == (1, 2)
     assert non_private_kd(table, 2, score=Purity(charge=1)) == (1, 2)
     assert non_private_kd(table, 2, score=Contrast(table.rows)) == (1, 2)
+
+
+def test_more_rows_than_units_have_end_a_choice_by_pairs() -> None:
+    """A row has as many pairs as there are other rows: the sensitivity counts those of n units."""
+    table = table_of(((0, 0, 0), (1, 1, 1), (0, 1, 1)), (2, 2, 2))
+    assert PairCount(3).start(table).value() == 2
+    assert PairCount(2, 2).start(table).value() == 2
+    for few in (PairCount(2), PairCount(1, 2)):
+        with pytest.raises(PrivateSideError):
+            few.start(table)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
+from dpublish.errors import PrivateSideError
 from dpublish.methods.projected_histogram.coded_table import CodedTable
 from dpublish.methods.projected_histogram.partition import (
     ContrastPartition,
@@ -77,6 +78,9 @@ class PairCount(SelectionScore):
         return Fraction(max(1, c * c * (self.units - 1) + c * (c - 1) // 2))
 
     def start(self, table: CodedTable) -> Partition:
+        """Refuses more rows than there can be: a row has as many pairs as there are others."""
+        if table.rows > self.units * self.rows_per_unit:
+            raise PrivateSideError()
         return PairPartition(table)
 
     def of(
