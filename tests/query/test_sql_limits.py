@@ -113,6 +113,33 @@ def test_limits_are_those_of_an_estimate(
     assert plain["n"].to_list() == pytest.approx(usual)
 
 
+@pytest.mark.parametrize(
+    ("condition", "as_if"),
+    [
+        ("1 = 1", "true"),
+        ("abs(-1) > 2", "false"),
+        ("true > 30", "false"),
+        ("age < 10 and 1 = 1", "age < 10"),
+        ("age < 10 or not 2 > 1", "age < 10"),
+    ],
+)
+def test_conditions_of_constants_hold_for_all_or_for_none(
+    release: Any, condition: str, as_if: str
+) -> None:
+    query = "select count(*) as n, avg(age) as age from release where "
+    if as_if == "false":  # nothing is left to average
+        query = query.replace(", avg(age) as age", "")
+    told = release.sql(query + as_if).row(0)
+    assert release.sql(query + condition).row(0) == pytest.approx(told)
+
+
+def test_a_number_is_no_condition_and_groups_of_constants_are_one(release: Any) -> None:
+    (note,) = release.sql("select count(*) as n from release where 30")["n_note"]
+    assert "A WHERE takes a condition" in note
+    groups = release.sql("select 2 > 1 as yes, count(*) as n from release group by 1")
+    assert groups["yes"].to_list() == [True]
+
+
 def test_what_is_sorted_and_compared_is_what_is_shown(release: Any) -> None:
     """HAVING and ORDER BY speak of the estimates, not of the weights beneath them."""
     every = release.sql("select age, count(*) as n from release group by age", level=None)

@@ -85,6 +85,14 @@ def expression_chosen(tree: Tree, domain: Domain) -> Chosen:
     return Chosen(places, low > 0, high > 0, middle)
 
 
+def constant_condition(tree: Tree, domain: Domain) -> bool | None:
+    """Whether a comparison of constants holds; None of any other, and where it is unknown."""
+    if not isinstance(tree, exp.Predicate) or tree.find(exp.Column, exp.Query) is not None:
+        return None
+    found = evaluated(tree, domain, ()).values
+    return found.item() if found.dtype == pl.Boolean else None
+
+
 def expression_keys(tree: Tree, domain: Domain) -> dict[object, Chosen]:
     """For every value that an expression has, the cells in which it may."""
     places = places_in(tree, domain)
@@ -134,7 +142,8 @@ def evaluated(tree: Tree, domain: Domain, places: tuple[int, ...]) -> Evaluated:
     counts = [len(one[0]) for one in points]
     if math.prod(counts) > MAX_POINTS:
         raise NotSteady("The expression has too many values to be worked out bin by bin.")
-    grids = np.unravel_index(np.arange(math.prod(counts)), counts)
+    # a condition of constants, such as 1 = 1, has a single cell of no column
+    grids = np.unravel_index(np.arange(math.prod(counts)), counts) if counts else ()
     frame, codes, central = [], [], np.ones(math.prod(counts), dtype=np.bool_)
     flags = other_names(domain.axes)
     for axis, one, grid in zip(axes, points, grids, strict=True):
@@ -154,7 +163,8 @@ def evaluated(tree: Tree, domain: Domain, places: tuple[int, ...]) -> Evaluated:
     columns = (*(axis.name for axis in axes), place)
     text = f'select ({tree.sql(dialect="postgres")}) as "{name}", "{place}" from release'
     result = run_sql(text, table, columns, tuple(axes)).sort(place)
-    return Evaluated(result.get_column(name), np.ravel_multi_index(codes, shape), central, shape)
+    cells = np.ravel_multi_index(codes, shape) if shape else np.zeros(1, dtype=np.int64)
+    return Evaluated(result.get_column(name), cells, central, shape)
 
 
 def _points(

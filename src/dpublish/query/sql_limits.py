@@ -24,7 +24,7 @@ from dpublish.errors import QueryError
 from dpublish.estimate import Estimate, check_level
 from dpublish.query.aggregates import Chosen, both, chosen_by
 from dpublish.query.constants import Tree, bare, shown
-from dpublish.query.expressions import expression_chosen, expression_keys
+from dpublish.query.expressions import constant_condition, expression_chosen, expression_keys
 from dpublish.query.predicate import Constant, Leaf, Node, parse_predicate
 from dpublish.query.sql import Ran, run_asked
 from dpublish.query.sql_groups import AGGREGATES, Grouped, share_of, spelled
@@ -433,7 +433,7 @@ def _rows(
                 # whole values of one column: a condition, which has an answer beside any other
                 some = set(np.flatnonzero(one.inside).tolist())
                 codes[one.places[0]] = codes.get(one.places[0], some) & some
-            else:
+            elif one.places:  # else a constant, which is the same for every row
                 found = one if found is None else _both(found, one, domain)
     parts: list[Node] = [test(place, frozenset(some)) for place, some in codes.items()]
     if where is not None:
@@ -455,7 +455,8 @@ def _read(tree: Tree, flags: Mapping[str, str], domain: Domain) -> Where:
 
 
 def _condition(tree: Tree, flags: Mapping[str, str], domain: Domain) -> Node:
-    """A WHERE as a predicate, which has no flags: it compares their columns with '(other)'."""
+    """A WHERE as a predicate, which has no flags: it compares their columns with '(other)'. Nor has
+    it conditions of constants, such as 1 = 1."""
     columns = {
         flag.lower(): name
         for flag, name in flags.items()
@@ -463,6 +464,8 @@ def _condition(tree: Tree, flags: Mapping[str, str], domain: Domain) -> Node:
     }
 
     def plain(node: Tree) -> Tree:
+        if (held := constant_condition(node, domain)) is not None:
+            return exp.Boolean(this=held)
         told = isinstance(node, exp.EQ | exp.Is) and isinstance(node.expression, exp.Boolean)
         flag = bare(node.this) if told else node
         if not isinstance(flag, exp.Column) or flag.name.lower() not in columns:
