@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import tracemalloc
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -426,3 +427,21 @@ def test_measurements_state_their_scale() -> None:
     assert table.scale(grouping, budget()) == 4
     assert residual.scale(grouping, budget(relation="add-remove-one")) == 12
     assert residual.scale(grouping, budget("gaussian", "add-remove-one")) == pytest.approx(12)
+
+
+def test_plans_of_many_cells_and_much_noise_stay_small() -> None:
+    """Half a million cells, hundreds of thousands of different counts, and noise of thousands:
+    8 GB once."""
+    schema = dp.Schema.from_toml(
+        '[dataset]\nname = "t"\nneighbours = "replace-one"\nsize = 100000000000\n'
+        '[columns.b]\nkind = "categorical"\nlevels = ["x", "y"]\noutside = "other"\n'
+        '[columns.a]\nkind = "integer"\nlower = 0\nupper = 2147483648\noutside = "drop"\n'
+    )
+    tracemalloc.start()
+    try:
+        plan = Workload().plan(schema, Cost.pure("1/1000"))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert "histogram" in plan.text()
+    assert most < 1e9

@@ -24,6 +24,7 @@ from dpublish.methods.workload.measurement import list_sensitivity, noise_scale
 from dpublish.methods.workload.strategy import Part, Strategy, best_strategy, mean_square
 from dpublish.models.noisy_counts import Suppression
 from dpublish.models.residuals import Grouping
+from dpublish.noise.base import IntArray
 from dpublish.privacy.budget_split import BudgetSplit, laplace_variance
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
@@ -207,6 +208,8 @@ Floats = NDArray[np.float64]
 
 MAX_CELLS = 1 << 20
 MAX_WORK = 1 << 27
+MAX_TRIED = 1 << 22
+"""Counts times noise that are held at once."""
 MAX_PASSES = 5
 DRAWS = 32
 
@@ -261,21 +264,33 @@ def _by_class(squares: Floats, queries: QueryClass, domain: Domain) -> list[floa
     return [float(some.mean()) for some in np.split(squares, ends)]
 
 
-def _thresholded_square(
-    parts: Sequence[Part], domain: Domain, table: Floats, law: Suppression
-) -> float:
-    scale = float(law.scale)
-    step = max(1, math.ceil(scale / 50))
-    noise = np.arange(-math.ceil(25 * scale) // step, math.ceil(25 * scale) // step + 1) * step
-    chance = np.exp(-np.abs(noise) / scale)
-    chance /= chance.sum()
-    counts, place = np.unique(table, return_inverse=True)
+def _moments(
+    counts: Floats, noise: IntArray, chance: Floats, law: Suppression
+) -> tuple[Floats, Floats, Floats]:
+    """What noisy counts are on average where small ones are left out, their variance, and how
+    often that befalls them."""
     noisy = counts[:, None] + noise
     seen = noisy > law.threshold
     score = np.where(seen, noisy, -law.shortfall)
     mean = score @ chance
-    spread = np.square(score - mean[:, None]) @ chance
-    hidden = (~seen) @ chance
+    return mean, np.square(score - mean[:, None]) @ chance, (~seen) @ chance
+
+
+def _thresholded_square(
+    parts: Sequence[Part], domain: Domain, table: Floats, law: Suppression
+) -> float:
+    counts, place = np.unique(table, return_inverse=True)
+    scale = float(law.scale)
+    # fine enough, unless there are more counts than there is time to try them all at
+    step = max(1, math.ceil(scale / 50), math.ceil(50 * scale * counts.size / MAX_WORK))
+    noise = np.arange(-math.ceil(25 * scale) // step, math.ceil(25 * scale) // step + 1) * step
+    chance = np.exp(-np.abs(noise) / scale)
+    chance /= chance.sum()
+    found = [
+        _moments(some, noise, chance, law)
+        for some in np.array_split(counts, -(-counts.size * noise.size // MAX_TRIED))
+    ]
+    mean, spread, hidden = (np.concatenate(some) for some in zip(*found, strict=True))
     cells = np.stack([table, *(one[place].reshape(table.shape) for one in (mean, spread, hidden))])
     left = max(0.0, float(cells[0].sum() - cells[1].sum()))
     every = max(1e-9, float(cells[3].sum()))
