@@ -86,6 +86,11 @@ def test_more_items_than_transactions_can_fill_are_warned_of() -> None:
     assert "basic-itemsets" in dp.SetPartition().plan(schema(), dp.Cost.pure(1)).text()
 
 
+def test_typical_items_beyond_any_transaction_are_refused() -> None:
+    with pytest.raises(dp.PlanError, match="must lie between 2 and"):
+        dp.SetPartition(typical_items=1 << 63)
+
+
 def test_typical_items_spare_a_large_universe_the_worst_case() -> None:
     facts = schema(map(str, range(16470)))
     worst, usual = (

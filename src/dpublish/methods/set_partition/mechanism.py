@@ -149,7 +149,7 @@ class SetPartition(Mechanism):
     separator: str | None = None
     fanout: int = 10
     taxonomy: str | Mapping[str, object] | None = None
-    typical_items: Annotated[int | None, Interval(2)] = 16
+    typical_items: Annotated[int | None, Interval(2, 1 << 31)] = 16
     max_items: Annotated[int | None, Interval(1)] = None
     false_partitions: Annotated[Number, Interval(above=0)] = Fraction(1, 10)
     false_itemsets: Annotated[Number, Interval(above=0)] = Fraction(1, 2)
