@@ -86,9 +86,13 @@ def test_more_items_than_transactions_can_fill_are_warned_of() -> None:
     assert "basic-itemsets" in dp.SetPartition().plan(schema(), dp.Cost.pure(1)).text()
 
 
-def test_typical_items_beyond_any_transaction_are_refused() -> None:
-    with pytest.raises(dp.PlanError, match="must lie between 2 and"):
-        dp.SetPartition(typical_items=1 << 63)
+def test_more_typical_items_than_there_are_change_nothing() -> None:
+    facts = schema(map(str, range(40)))
+    many, all_of_them = (
+        dp.SetPartition(typical_items=m).plan(facts, dp.Cost.pure(1)).facts["first_scale"]
+        for m in (1 << 63, 40)
+    )
+    assert many == all_of_them
 
 
 def test_typical_items_spare_a_large_universe_the_worst_case() -> None:
@@ -110,7 +114,8 @@ def test_transactions_are_cut_to_their_first_items(tmp_path: Path) -> None:
         (4,),
         (2,),
     ]
-    curator = dp.Curator(frame, schema(), ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=1))
+    curator = dp.Curator(frame, schema(), ledger=tmp_path / "l.db", budget=dp.Budget(epsilon=2))
+    curator.publish(dp.SetPartition(typical_items=1 << 63), epsilon=1, seed=1)
     release: Any = curator.publish(dp.SetPartition(max_items=1), epsilon=1, seed=1)
     assert "first 1 items" in release.summary()["cut"]
     assert release.verify().ok

@@ -51,6 +51,8 @@ STEP_BITS = 2
 LEAF_BITS = 5
 DEFAULT_MAX_PARTITIONS = 4_000_000
 THEOREM_DELTA = 0.05
+MOST_ITEMS = (1 << 31) - 1
+"""More than a transaction can hold."""
 FEW_ITEMS = 7
 """Universes of more items are better served by frequent-itemsets, as far as counts of items and
 pairs go (benchmarks/defaults/set_partition_warning.py)."""
@@ -149,7 +151,7 @@ class SetPartition(Mechanism):
     separator: str | None = None
     fanout: int = 10
     taxonomy: str | Mapping[str, object] | None = None
-    typical_items: Annotated[int | None, Interval(2, 1 << 31)] = 16
+    typical_items: Annotated[int | None, Interval(2)] = 16
     max_items: Annotated[int | None, Interval(1)] = None
     false_partitions: Annotated[Number, Interval(above=0)] = Fraction(1, 10)
     false_itemsets: Annotated[Number, Interval(above=0)] = Fraction(1, 2)
@@ -211,9 +213,10 @@ class SetPartition(Mechanism):
     @property
     def _expected_items(self) -> int | None:
         """How many items budgets are shared out for."""
-        if self.typical_items is None or self.max_items is None:
-            return self.typical_items
-        return max(2, min(self.typical_items, self.max_items))
+        if self.typical_items is None:
+            return None
+        most = MOST_ITEMS if self.max_items is None else self.max_items
+        return max(2, min(self.typical_items, most))
 
     def _tree(self, schema: Schema) -> Taxonomy:
         names = item_names(schema)
