@@ -253,16 +253,32 @@ def test_few_transactions_are_counted_at_once_and_the_plan_warns_of_their_pairs(
     """On generated baskets a first look at few transactions lost more than it brought
     (benchmarks/defaults/baskets.py, FEW_ROWS)."""
     cost, delta = Cost.pure(1), Cost.approximate(1, Fraction(1, 10**6))
-    few, many = (FrequentItemsets().plan(schema(5000, size=n), cost) for n in (9000, 60_000))
+    few, many = (FrequentItemsets().plan(schema(5000, size=n), cost) for n in (4500, 60_000))
     assert few.settings.rank_items is None
     assert many.settings.rank_items is not None
-    assert FrequentItemsets(keep=50).plan(schema(5000, size=9000), cost).settings.rank_items
-    assert "allow a delta" in few.warnings[0]
+    assert FrequentItemsets(keep=50).plan(schema(5000, size=4500), cost).settings.rank_items
+    assert "a delta, such as 1e-9, found more" in few.warnings[0]
     assert not many.warnings
     gaussian = FrequentItemsets().plan(schema(5000, size=9000), delta)
     assert gaussian.settings.rank_items is None
     assert not gaussian.warnings
     assert FrequentItemsets().plan(schema(5000, size=60_000), delta).settings.rank_items
+
+
+def test_pairs_get_more_of_the_budget_where_transactions_are_few() -> None:
+    """With a fifth, cutting baskets and counting all pairs of 60 items found more of them
+    (benchmarks/defaults/baskets.py --pairs)."""
+
+    def share(size: int, cost: Cost = Cost.pure(1)) -> Fraction:  # noqa: B008
+        settings = FrequentItemsets().plan(schema(400, size=size), cost).settings
+        steps = (settings.rank_pairs, settings.count_pairs)
+        return sum((step.counts for step in steps if step is not None), Fraction(0))
+
+    assert share(5000) == share(2000) == Fraction(1, 2)
+    assert Fraction(1, 4) < share(16_000) < Fraction(1, 3)
+    assert share(60_000) == Fraction(1, 5)
+    assert share(100_000, Cost.approximate(1, Fraction(1, 10**6))) == Fraction(1, 5)
+    assert share(1, Cost.pure(Fraction(1, 1000))) == Fraction(1, 2)
 
 
 def test_consistent_values_are_the_nearest_in_order() -> None:

@@ -36,6 +36,7 @@ from dpublish.methods.frequent_itemsets.plan import (
     FrequentSettings,
     Step,
     forecast_of,
+    most_for_pairs,
     one_round,
     sentences_of,
     share_of,
@@ -66,14 +67,9 @@ ROUNDS = 5
 MAX_UNITS = 1 << 46
 MIN_SCALE, MAX_SCALE = Fraction(1, 10**6), Fraction(10**12)
 """Noise scales stay below so many units, and within what a release may state."""
-RANK_SHARE, PAIR_SHARE, PAIR_RANK_SHARE, LARGER_SHARE = (
-    Fraction(3, 10),
-    Fraction(20, 100),
-    Fraction(46, 100),
-    Fraction(3, 10),
-)
-"""Of what items get: for ranking them. Of all: for pairs. Of that: for ranking pairs. Of what is
-left for counting pairs: as much again for larger sets. Chosen on generated baskets
+RANK_SHARE, PAIR_RANK_SHARE, LARGER_SHARE = Fraction(3, 10), Fraction(46, 100), Fraction(3, 10)
+"""Of what items get: for ranking them. Of what pairs get: for ranking pairs. Of what is left for
+counting pairs: as much again for larger sets. Chosen on generated baskets
 (benchmarks/defaults/baskets.py)."""
 MIN_LOOK, MAX_LOOK, LOOK_ROWS = Fraction(2, 100), Fraction(3, 100), 2000
 """The share of a histogram of touched items, twice that of sets: less where there are many
@@ -390,11 +386,12 @@ class FrequentItemsets(Mechanism):
         self, items: int, budget: BudgetSplit, schema: Schema, look: Fraction
     ) -> tuple[Step | None, Step | None]:
         """How pairs are counted, and ranked. With many transactions for each pair of few items they
-        get a smaller share."""
+        get a smaller share, and with few transactions a larger one."""
         if items < 2 or self.pairs == 0:
             return None, None
-        rows = PAIR_ROWS * items * items
-        share = share_of(rows, budget, schema, LEAST_PAIRS, PAIR_SHARE)
+        share = share_of(
+            PAIR_ROWS * items * items, budget, schema, LEAST_PAIRS, most_for_pairs(budget, schema)
+        )
         every = min(items, BITS) * (min(items, BITS) - 1) // 2
         if every <= self.pairs or share < Fraction(1, 10):
             return Step(touched=look, counts=share), None

@@ -22,7 +22,12 @@ FEW_ROWS, FEW_GAUSSIAN = Fraction(5_000), Fraction(3, 10)
 """So are larger ones where there are few transactions: for each standard deviation that a count has
 at the whole cost, and times the logarithm of how many times `keep` there are. Under Gaussian noise,
 which grows with the root of a cap, such a part of it."""
-PAIR_NOISE = {"laplace": 8_500, "gaussian": 1_000}
+PAIR_SHARE, MOST_PAIRS = Fraction(20, 100), Fraction(1, 2)
+FEW_FOR_PAIRS = {"laplace": 3_500, "gaussian": 500}
+"""Of all: for pairs. They get more, up to the second number, in proportion to how many fewer
+transactions there are than five times these for each standard deviation that a count has at the
+whole cost (benchmarks/defaults/baskets.py --pairs)."""
+PAIR_NOISE = {"laplace": 3_500, "gaussian": 1_000}
 """Transactions for each such deviation below which the plan warns that pairs are lost in noise."""
 WORTH_NAMING = 1.1
 """From here on the plan says what pairs cost the counts of items: times as much error."""
@@ -76,6 +81,15 @@ def share_of(
         return most
     needed = Fraction(rows) / (size * budget.amount)
     return max(least, min(most, Fraction(round(1000 * needed), 1000)))
+
+
+def most_for_pairs(budget: BudgetSplit, schema: Schema) -> Fraction:
+    """The share of pairs, where there are not many transactions for each of them."""
+    size = schema.size_or_nominal
+    if size is None:
+        return PAIR_SHARE
+    few = FEW_FOR_PAIRS[budget.law] * budget.deviation(Fraction(1)) / (size * schema.unit.max_rows)
+    return max(PAIR_SHARE, min(MOST_PAIRS, Fraction(round(100 * min(few, 1.0)), 100)))
 
 
 def one_round(items: int, keep: int, budget: BudgetSplit, schema: Schema) -> bool:
@@ -178,7 +192,7 @@ def _of_pairs(settings: FrequentSettings, rows: int) -> tuple[str, ...]:
         return ()
     better = "Raise epsilon"
     if budget.law == "laplace":
-        better += ", or allow a delta, such as 1e-9, with which most were found"
+        better += "; a delta, such as 1e-9, found more in three of four such tables"
     return (
         f"With {rows:,} transactions at this cost many pairs are lost in noise: of the 50 most "
         f"frequent pairs of made-up baskets fewer than 35 were found. {better}.",
