@@ -63,8 +63,7 @@ def share_below(tilt: Floats, place: Floats) -> Floats:
     # seen from the dense end, where nothing overflows
     near = np.where(tilt > 0, 1.0 - place, place)
     tilted = np.expm1(rate * near) / np.expm1(rate)
-    found: Floats = np.where(flat, place, np.where(tilt > 0, 1.0 - tilted, tilted))
-    return found
+    return np.where(flat, place, np.where(tilt > 0, 1.0 - tilted, tilted))
 
 
 def place_of(tilt: Floats, share: Floats) -> Floats:
@@ -100,8 +99,7 @@ def mean_place(tilt: Floats) -> Floats:
     flat = np.abs(tilt) < _SMALL
     rate = np.where(flat, 1.0, np.abs(tilt))
     near = 1.0 / rate - 1.0 / np.expm1(rate)
-    found: Floats = np.where(flat, 0.5 + tilt / 12.0, np.where(tilt > 0, 1.0 - near, near))
-    return found
+    return np.where(flat, 0.5 + tilt / 12.0, np.where(tilt > 0, 1.0 - near, near))
 
 
 def learn_tilts(widths: Floats, counts: Floats, least: float) -> Floats:

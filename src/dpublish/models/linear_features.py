@@ -254,8 +254,7 @@ class LinearFeatures:
         for column, table in zip(codes, self.tables, strict=True):
             squares += (table * table).sum(axis=1)[column]
         # the cut outweighs every rounding of the sum, the root and the quotient
-        shortened: FloatArray = np.where(squares <= _CUT**2, 1.0, _CUT / np.sqrt(squares))
-        return shortened
+        return np.where(squares <= _CUT**2, 1.0, _CUT / np.sqrt(squares))
 
     def effects(self, coefficients: FloatArray) -> list[tuple[str, str, float]]:
         """(column, level, how much the score grows) for one model: when a row has the level, or,

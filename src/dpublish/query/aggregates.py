@@ -72,11 +72,8 @@ class Chosen:
     share: Floats
 
     def over(self, places: Places, shape: Sequence[int]) -> Chosen:
-        inside, touched, share = (
-            _spread(one, self.places, places, shape)
-            for one in (self.inside, self.touched, self.share)
-        )
-        return Chosen(places, inside, touched, share)
+        tables = (self.inside, self.touched, self.share)
+        return Chosen(places, *(_spread(one, self.places, places, shape) for one in tables))
 
 
 @dataclass(frozen=True)
@@ -90,10 +87,8 @@ class Numbers:
     middle: Floats
 
     def over(self, places: Places, shape: Sequence[int]) -> Numbers:
-        low, high, middle = (
-            _spread(one, self.places, places, shape) for one in (self.low, self.high, self.middle)
-        )
-        return Numbers(places, low, high, middle)
+        tables = (self.low, self.high, self.middle)
+        return Numbers(places, *(_spread(one, self.places, places, shape) for one in tables))
 
 
 @dataclass(frozen=True)
@@ -204,8 +199,7 @@ class Table:
     def below(self, edge: float, share: float, *, top: bool) -> Floats:
         """Of every cell, the most (or the least) that a row may add to the sum of 1[x < edge] -
         share."""
-        surely = (self.high < edge) if not top else (self.low < edge)
-        each = surely.astype(np.float64) - share
+        each = ((self.low if top else self.high) < edge).astype(np.float64) - share
         maybe = np.maximum(each, 0.0) if top else np.minimum(each, 0.0)
         return np.where(self.inside, each, np.where(self.touched, maybe, 0.0))
 
@@ -213,20 +207,15 @@ class Table:
         """Limits of the mean over cells that were counted together."""
         assert self.sums is not None
         least, most = self.bounds
-        sums = self.sums
+        value, sums = self.mean_value(), self.sums
 
-        def above(mean: float) -> float:
-            return -sums.low(-self.amounts(mean, top=True), alpha / 2)
+        def limits(low: Callable[[Floats], float]) -> tuple[float, float]:
+            """The least and the largest mean that the lower limits of sums do not rule out."""
+            high = _last(lambda mean: -low(-self.amounts(mean, top=True)), value, most)
+            return -_last(lambda mean: -low(self.amounts(-mean, top=False)), -value, -least), high
 
-        def below(mean: float) -> float:
-            return -sums.low(self.amounts(mean, top=False), alpha / 2)
-
-        value = self.mean_value()
-        high = _last(above, value, most)
-        low = -_last(lambda mean: below(-mean), -value, -least)
-        sure_high = _last(lambda mean: -sums.sure(-self.amounts(mean, top=True)), value, most)
-        sure_low = -_last(lambda mean: -sums.sure(self.amounts(-mean, top=False)), -value, -least)
-        return Found(value, low, high, sure_low, sure_high)
+        noisy, sure = limits(lambda amounts: sums.low(amounts, alpha / 2)), limits(sums.sure)
+        return Found(value, *noisy, *sure)
 
     def sum(self, alpha: float) -> Found:
         assert self.sums is not None
@@ -295,8 +284,7 @@ def mean_from_counts(
     axis = domain.axes[place]
     edges = _asked_edges(axis)
     part = 1 - alpha / (len(edges) + 1)
-    known = _ranges(place, axis, None)
-    every = release.met(both(known, where), part)
+    every = release.met(both(_ranges(place, axis, None), where), part)
     found = [release.met(both(_ranges(place, axis, edge), where), part) for edge in edges[1:-1]]
     below = np.array([one.low for one in found]), np.array([one.high for one in found])
     values = np.array(edges, dtype=np.float64)
@@ -318,17 +306,17 @@ def mean_from_counts(
         middles = _group_means(axis, values, release.cell_counts((place,)))
     total = float(counts.sum())
     value = float(counts @ middles) / total if total > 0 else float(middles.mean())
-    mean = Found(value, means[1], means[0], counted=False)
-    return mean, Found(float(counts @ middles), sums[1], sums[0], counted=False)
+    return (
+        Found(value, means[1], means[0], counted=False),
+        Found(float(counts @ middles), sums[1], sums[0], counted=False),
+    )
 
 
 def _group_means(axis: Axis, ends: Floats, counts: Floats) -> Floats:
     """The mean value of the rows between neighbouring ends, each an edge of a bin."""
     starts = np.searchsorted(np.array(axis.edges, dtype=np.float64), ends[:-1])
     weights = np.maximum(counts[: axis.base], 0.0) + 1e-9
-    sums = np.add.reduceat(weights * bin_means(axis), starts)
-    means: Floats = sums / np.add.reduceat(weights, starts)
-    return means
+    return np.add.reduceat(weights * bin_means(axis), starts) / np.add.reduceat(weights, starts)
 
 
 def _dominated(numbers: Floats, below: Floats, rows: float) -> tuple[float, float]:
@@ -363,20 +351,24 @@ def both(first: Node, second: Node) -> Node:
 
 def share_from_counts(release: Counted, node: Node, where: Node, alpha: float) -> Found:
     """Limits of the share of rows that meet one condition among those that meet another."""
-    part, every = release.met(both(node, where), 1 - alpha / 2), release.met(where, 1 - alpha / 2)
-    low = part.low / every.high if every.high > 0 else 0.0
-    high = min(1.0, part.high / every.low) if every.low > 0 else 1.0
-    value = part.value / every.value if every.value > 0 else 0.5
-    return Found(value, min(low, 1.0), high, counted=False)
+    return _quotient(release, both(node, where), where, alpha, most=1.0, unknown=0.5)
 
 
 def ratio_from_counts(release: Counted, first: Node, second: Node, alpha: float) -> Found:
     """Limits of how many rows meet one condition for each that meets another."""
+    return _quotient(release, first, second, alpha, most=math.inf, unknown=math.inf)
+
+
+def _quotient(
+    release: Counted, first: Node, second: Node, alpha: float, *, most: float, unknown: float
+) -> Found:
+    """Limits of one count divided by another: at most `most`, and `unknown` where there may be
+    nothing to divide by."""
     top, bottom = (release.met(node, 1 - alpha / 2) for node in (first, second))
     low = top.low / bottom.high if bottom.high > 0 else 0.0
-    high = top.high / bottom.low if bottom.low > 0 else math.inf
-    value = top.value / bottom.value if bottom.value > 0 else math.inf
-    return Found(value, low, high, counted=False)
+    high = top.high / bottom.low if bottom.low > 0 else most
+    value = top.value / bottom.value if bottom.value > 0 else unknown
+    return Found(value, min(low, most), min(high, most), counted=False)
 
 
 def difference(first: Found, second: Found, *, independent: bool) -> Found:
@@ -403,7 +395,10 @@ def quantile(table: Table, place: int, domain: Domain, share: float, alpha: floa
         and not table.rejected(end, share, alpha / 2, below=True)
         for start, end in zip(starts, ends, strict=True)
     ]
-    return _kept_bins(kept, _quantile_value(table, place, domain, share), numbers)
+    others = tuple(at for at, other in enumerate(table.places) if other != place)
+    counts = table.weights.sum(axis=others)[: domain.axes[place].base]
+    below = np.concatenate([[0.0], np.cumsum(counts)])
+    return _kept_bins(kept, _value_below(below, counts, share, numbers), numbers)
 
 
 def quantile_from_counts(
@@ -424,12 +419,7 @@ def quantile_from_counts(
         for code in range(axis.base)
     ]
     below = np.maximum.accumulate([0.0, *(one.value for one in asked), every.value])
-    wanted = share * below[-1]
-    code = min(int(np.searchsorted(below[1:], wanted)), axis.base - 1)
-    inside = below[code + 1] - below[code]
-    part_of = (wanted - below[code]) / inside if inside > 0 else 0.5
-    value = numbers.low[code] + part_of * (numbers.high[code] - numbers.low[code])
-    found = _kept_bins(kept, float(value), numbers)
+    found = _kept_bins(kept, _value_below(below, np.diff(below), share, numbers), numbers)
     return Found(found.value, found.low, found.high, counted=False)
 
 
@@ -451,17 +441,12 @@ def _kept_bins(kept: Sequence[bool], value: float, numbers: Numbers) -> Found:
     return Found(value, low, high, float(numbers.low[own]), float(numbers.high[own]))
 
 
-def _quantile_value(table: Table, place: int, domain: Domain, share: float) -> float:
-    axis = domain.axes[place]
-    at = table.places.index(place)
-    others = tuple(axes for axes in range(len(table.places)) if axes != at)
-    counts = table.weights.sum(axis=others)[: axis.base]
-    below = np.concatenate([[0.0], np.cumsum(counts)])
-    numbers = column_numbers(place, axis)
+def _value_below(below: Floats, counts: Floats, share: float, numbers: Numbers) -> float:
+    """The number below which a share of the rows lies: `below` are those below each edge, `counts`
+    those of each bin."""
     wanted = share * below[-1]
-    code = min(int(np.searchsorted(below[1:], wanted)), axis.base - 1)
-    inside = counts[code]
-    part = (wanted - below[code]) / inside if inside > 0 else 0.5
+    code = min(int(np.searchsorted(below[1:], wanted)), len(counts) - 1)
+    part = (wanted - below[code]) / counts[code] if counts[code] > 0 else 0.5
     return float(numbers.low[code] + part * (numbers.high[code] - numbers.low[code]))
 
 

@@ -81,8 +81,7 @@ def expression_chosen(tree: Tree, domain: Domain) -> Chosen:
     found = evaluated(tree, domain, places)
     if found.values.dtype != pl.Boolean:
         raise QueryError("A WHERE takes a condition.")
-    low, high, middle = found.ends(found.values.fill_null(False).cast(pl.Float64).to_numpy())
-    return Chosen(places, low > 0, high > 0, middle)
+    return found.chosen(places, found.values)
 
 
 def constant_condition(tree: Tree, domain: Domain) -> bool | None:
@@ -97,12 +96,12 @@ def expression_keys(tree: Tree, domain: Domain) -> dict[object, Chosen]:
     """For every value that an expression has, the cells in which it may."""
     places = places_in(tree, domain)
     found = evaluated(tree, domain, places)
-    keys: dict[object, Chosen] = {}
-    for value in found.values.unique(maintain_order=True).to_list():
-        same = found.values.is_null() if value is None else found.values == value
-        low, high, middle = found.ends(same.fill_null(False).cast(pl.Float64).to_numpy())
-        keys[value] = Chosen(places, low > 0, high > 0, middle)
-    return keys
+    return {
+        value: found.chosen(
+            places, found.values.is_null() if value is None else found.values == value
+        )
+        for value in found.values.unique(maintain_order=True).to_list()
+    }
 
 
 class Evaluated:
@@ -128,9 +127,13 @@ class Evaluated:
         middle = np.full(size, math.nan)
         middle[self._cells[self._central]] = values[self._central]
         none = np.isnan(low) | np.isnan(high)
-        low, high = np.where(none, math.nan, low), np.where(none, math.nan, high)
-        middle = np.where(none, math.nan, middle)
-        return tuple(one.reshape(self._shape) for one in (low, high, middle))  # type: ignore[return-value]
+        tables = (np.where(none, math.nan, one) for one in (low, high, middle))
+        return tuple(one.reshape(self._shape) for one in tables)  # type: ignore[return-value]
+
+    def chosen(self, places: tuple[int, ...], holds: pl.Series) -> Chosen:
+        """The cells in which a condition that was worked out at the points holds."""
+        low, high, middle = self.ends(holds.fill_null(False).cast(pl.Float64).to_numpy())
+        return Chosen(places, low > 0, high > 0, middle)
 
 
 def evaluated(tree: Tree, domain: Domain, places: tuple[int, ...]) -> Evaluated:
@@ -138,18 +141,16 @@ def evaluated(tree: Tree, domain: Domain, places: tuple[int, ...]) -> Evaluated:
     axes = [domain.axes[place] for place in places]
     constants = sorted(_constants(tree))
     points = [_points(axis, constants) for axis in axes]
-    _check_steady(tree, axes, [one[3] for one in points])
-    counts = [len(one[0]) for one in points]
+    _check_steady(tree, axes, [whole for *_, whole in points])
+    counts = [len(series) for series, *_ in points]
     if math.prod(counts) > MAX_POINTS:
         raise NotSteady("The expression has too many values to be worked out bin by bin.")
     # a condition of constants, such as 1 = 1, has a single cell of no column
     grids = np.unravel_index(np.arange(math.prod(counts)), counts) if counts else ()
     frame, codes, central = [], [], np.ones(math.prod(counts), dtype=np.bool_)
     flags = other_names(domain.axes)
-    for axis, one, grid in zip(axes, points, grids, strict=True):
-        series, code, middle, _ = one
-        picked = pl.Series(grid.astype(np.uint32))
-        frame.append(series.gather(picked).alias(axis.name))
+    for axis, (series, code, middle, _), grid in zip(axes, points, grids, strict=True):
+        frame.append(series.gather(pl.Series(grid.astype(np.uint32))).alias(axis.name))
         if axis.name in flags:
             frame.append(pl.Series(flags[axis.name], code[grid] == axis.other_code))
         codes.append(code[grid])
@@ -233,8 +234,7 @@ def _check_steady(tree: Tree, axes: Sequence[Axis], whole: Sequence[bool]) -> No
             column.name.lower() in loose for column in node.find_all(exp.Column)
         ):
             raise NotSteady(f"How '{node.key}' varies within a bin is not worked out.")
-    branches = _branches(bare(tree))
-    for branch in branches:
+    for branch in _branches(bare(tree)):
         named = [
             column.name.lower()
             for column in branch.find_all(exp.Column)

@@ -95,20 +95,17 @@ def keep_orders(part: Tree, orders: Orders) -> None:
         return
     ranked: list[Tree] = []
     for node in list(part.find_all(*_ORDER)):
-        sides = [node.this, *(node.args.get(name) for name in ("expression", "low", "high"))]
-        sides = [side for side in sides if side is not None]
+        parts = (node.args.get(name) for name in ("this", "expression", "low", "high"))
+        sides = [side for side in parts if side is not None]
         found = [order_of(side, orders) for side in sides]
-        if any(order is _LOST for order in found):
-            lost = sides[found.index(_LOST)]
+        if _LOST in found:
             raise QueryError(
-                f"'{shown(lost)}' is made from levels in an order, which it does not keep. "
-                f"Compare or sort the column itself; "
+                f"'{shown(sides[found.index(_LOST)])}' is made from levels in an order, which it "
+                f"does not keep. Compare or sort the column itself; "
                 "for the order of the alphabet write cast(... as text)."
             )
         order = next((one for one in found if one is not None), None)
-        if order is None:
-            continue
-        if isinstance(node, exp.Ordered):
+        if order is None or isinstance(node, exp.Ordered):
             continue
         for side, its in zip(sides, found, strict=True):
             if its is not None:
@@ -116,10 +113,8 @@ def keep_orders(part: Tree, orders: Orders) -> None:
                 ranked += [bare(side)] if isinstance(bare(side), exp.Column) else []
             else:
                 _read_level(node, order, side)
-    for column in list(part.find_all(exp.Column)):
-        order = orders.get(column.name)
-        if order is None:
-            continue
+    for column in [one for one in part.find_all(exp.Column) if one.name in orders]:
+        order = orders[column.name]
         if any(column is one for one in ranked):
             if order.beside:
                 column.replace(_level_or_null(column, order))

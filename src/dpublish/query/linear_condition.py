@@ -54,14 +54,11 @@ class Halfspace:
 def linear_condition(text: str | Tree, columns: Mapping[str, str]) -> Halfspace:
     """The halfspace of a condition, which may have been parsed. `columns` has the kind of each."""
     tree = bare(parse_sql(text, example=_CONDITION) if isinstance(text, str) else text)
-    if isinstance(tree, exp.GTE | exp.GT):
-        sign = 1.0
-    elif isinstance(tree, exp.LTE | exp.LT):
-        sign = -1.0
-    else:
+    if not isinstance(tree, exp.GTE | exp.GT | exp.LTE | exp.LT):
         raise QueryError(
             f"'{shown(tree)}' is not a comparison of a weighted sum with a number. {_EXAMPLE}"
         )
+    sign = 1.0 if isinstance(tree, exp.GTE | exp.GT) else -1.0
     difference = (
         _read(tree.this, columns, 0).plus(_read(tree.expression, columns, 0), -1.0).times(sign)
     )
@@ -73,8 +70,7 @@ def linear_condition(text: str | Tree, columns: Mapping[str, str]) -> Halfspace:
         math.isfinite(number) for number in (*difference.weights.values(), difference.number)
     ):
         raise QueryError("The numbers of the condition are too large.")
-    strict = isinstance(tree, exp.GT | exp.LT)
-    return Halfspace(difference.weights, -difference.number, strict)
+    return Halfspace(difference.weights, -difference.number, isinstance(tree, exp.GT | exp.LT))
 
 
 def _read(tree: Tree, columns: Mapping[str, str], depth: int) -> Linear:
@@ -208,9 +204,14 @@ def cells_above(
         low[:, place] = edges[within]
         high[:, place] = edges[within + 1] - (0.0 if axis.kind == "real" else 1.0)
         tilts[:, place] = tilts_of(axis)[within]
-    steps = [0.0 if axis.kind == "real" else 1.0 for axis in axes]
     share, inside, touched = above_plane(
-        low, high, weights, bound, steps=steps, strict=strict, tilts=tilts if tilts.any() else None
+        low,
+        high,
+        weights,
+        bound,
+        steps=[0.0 if axis.kind == "real" else 1.0 for axis in axes],
+        strict=strict,
+        tilts=tilts if tilts.any() else None,
     )
     return share * valued, inside & valued, touched & valued
 

@@ -140,9 +140,8 @@ def _plane(node: Plane, domain: Domain) -> Selection:
             f"The columns of a weighted sum have {size:,} combinations of bins here; at most "
             f"{MAX_TABLE:,} are looked at."
         )
-    every = [code.astype(np.int64) for code in np.unravel_index(np.arange(size), shape)]
-    place = {axis: number for number, axis in enumerate(node.axes)}
-    found = cover_plane(node, domain, lambda axis: every[place[axis]], size)
+    every = dict(zip(node.axes, np.indices(shape).reshape(len(shape), size), strict=True))
+    found = cover_plane(node, domain, every.__getitem__, size)
     return Selection(
         size=size,
         inside=int(found.inside.sum()),
@@ -218,8 +217,7 @@ def _table(node: Node, domain: Domain) -> Selection:
             )
     true, _ = _truth(node, axes, leaves, classes)
     shape = tuple(classes[index].shares.shape[1] for index in axes)
-    true = np.broadcast_to(true, shape)
-    share = true.astype(np.float64)
+    share = np.broadcast_to(true, shape).astype(np.float64)
     hit, miss = share, 1.0 - share
     for place, index in enumerate(axes):
         matrix = classes[index].shares
@@ -334,8 +332,8 @@ def _classes(axis: Axis, leaves: Sequence[Leaf]) -> _AxisClasses:
             if np.count_nonzero(row) > 1:
                 home[code] = len(rows)
                 rows.append(row)
-    counts = np.bincount(home, minlength=len(rows))
-    return _AxisClasses(merged, home, np.array(rows), [int(count) for count in counts])
+    members = np.bincount(home, minlength=len(rows)).tolist()
+    return _AxisClasses(merged, home, np.array(rows), members)
 
 
 def _sign(truth: bool | None) -> int:
@@ -397,8 +395,8 @@ def cover_codes(
     """The coverage of cells given by their codes along `columns`, which include all that the
     predicate names."""
     if not columns:
-        flags = np.full(count, isinstance(node, Constant) and node.holds)
-        return Coverage(flags, flags, flags.astype(np.float64))
+        holds = isinstance(node, Constant) and node.holds
+        return _constant(holds).cover(codes.__getitem__, count)
     place = {column: index for index, column in enumerate(columns)}
     # a domain of these columns alone: the number of cells of a whole table may be beyond any float
     small = Domain(tuple(domain.axes[column] for column in columns))
@@ -413,11 +411,7 @@ def cover_table(node: Node, domain: Domain, columns: Sequence[int]) -> Coverage:
     column."""
     shape = tuple(domain.axes[column].cardinality for column in columns)
     cells = math.prod(shape)
-    codes = (
-        [code.astype(np.int64) for code in np.unravel_index(np.arange(cells), shape)]
-        if shape
-        else []
-    )
+    codes = list(np.indices(shape).reshape(len(shape), cells))
     found = cover_codes(node, domain, columns, codes, cells)
     return Coverage(
         found.inside.reshape(shape), found.touched.reshape(shape), found.share.reshape(shape)

@@ -72,8 +72,12 @@ class Plane:
     strict: bool
 
     def negated(self) -> Plane:
-        weights = tuple(-weight for weight in self.weights)
-        return Plane(self.axes, weights, -self.bound, not self.strict)
+        return replace(
+            self,
+            weights=tuple(-weight for weight in self.weights),
+            bound=-self.bound,
+            strict=not self.strict,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,15 +348,12 @@ class _Reader:
                 f"'{shown(tree)}': list constants in parentheses, as in: x in ('a', 'b')."
             )
         leaves = [self._compare(index, exp.EQ, value) for value in values]
-        first = leaves[0]
-        other: Truth = True if any(leaf.other for leaf in leaves) else first.other
-        if first.codes is not None:
-            codes = np.any([leaf.codes for leaf in leaves if leaf.codes is not None], axis=0)
-            return Leaf(axis=index, codes=codes, other=other, missing=None)
+        codes = [leaf.codes for leaf in leaves if leaf.codes is not None]
         return Leaf(
             axis=index,
             intervals=tuple(i for leaf in leaves for i in leaf.intervals),
-            other=other,
+            codes=np.any(codes, axis=0) if codes else None,
+            other=True if any(leaf.other for leaf in leaves) else leaves[0].other,
             missing=None,
         )
 
@@ -385,14 +386,13 @@ class _Reader:
                 f"'{_SIGNS[kind]}' has no meaning. "
                 "Use = != or in."
             )
-        ends: dict[KindOfTree, tuple[int, int | None]] = {
-            exp.LT: (0, code),
-            exp.LTE: (0, code + 1),
-            exp.GT: (code + 1, None),
-            exp.GTE: (code, None),
+        ends: dict[KindOfTree, slice] = {
+            exp.LT: slice(code),
+            exp.LTE: slice(code + 1),
+            exp.GT: slice(code + 1, None),
+            exp.GTE: slice(code, None),
         }
-        start, stop = ends[kind]
-        codes[start:stop] = True
+        codes[ends[kind]] = True
         return Leaf(axis=index, codes=codes)
 
     def _other(self, index: int, kind: KindOfTree) -> Leaf:

@@ -177,12 +177,11 @@ class Beliefs:
         over = tuple(range(1 + len(separator), table.ndim))
         sums = table.sum(axis=over, keepdims=True)
         even = 1.0 / max(1, int(np.prod([self.states[column] for column in columns])))
-        shares: Floats = (
+        return (
             table / sums
             if (sums > 0).all()
             else np.where(sums > 0, table / np.where(sums > 0, sums, 1.0), even)
         )
-        return shares
 
     def sides(self, one: int, before: int | None) -> tuple[list[int], list[int]]:
         """The columns that a clique shares with the one before it, and those that are new."""

@@ -474,8 +474,7 @@ def level_variances(column: MeasuredColumn, more: Sequence[GroupSums]) -> Floats
     for one in more:
         same = one.group_of[:, None] == one.group_of[None, :]
         precision += same * (column.variance / one.variance)
-    variances: Floats = column.variance * np.diag(np.linalg.inv(precision))
-    return variances
+    return column.variance * np.diag(np.linalg.inv(precision))
 
 
 def fit_table(

@@ -95,8 +95,7 @@ def pair_tables(
 
 def _spread(table: Floats, spread: Floats) -> Floats:
     """From (label, group, state) to (group, group, label)."""
-    spreaded: Floats = (table @ spread.transpose(2, 0, 1)).transpose(1, 2, 0)
-    return spreaded
+    return (table @ spread.transpose(2, 0, 1)).transpose(1, 2, 0)
 
 
 def _carry(model: JunctionModel, front: Floats, one: int, before: int, child: int) -> Floats:
@@ -418,8 +417,7 @@ def _einsum(
     """numpy's sum over products, with axes named by small numbers."""
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
     words = ["".join(letters[i] for i in ids) for ids in (first_ids, second_ids, kept)]
-    summed: Floats = np.asarray(np.einsum(f"{words[0]},{words[1]}->{words[2]}", first, second))
-    return summed
+    return np.asarray(np.einsum(f"{words[0]},{words[1]}->{words[2]}", first, second))
 
 
 def _check_size(cells: int, most: int = 0) -> None:
@@ -470,8 +468,7 @@ def draw_levels(
     sizes = np.bincount(group_of)
     widest = int(sizes.max())
     if widest == 1:
-        alone: Ints = by_group[group]
-        return alone
+        return by_group[group]
     starts = np.cumsum(sizes) - sizes
     place = np.arange(len(group_of)) - starts[group_of[by_group]]
     conditional = np.zeros((len(sizes), within.shape[1], widest))

@@ -249,8 +249,7 @@ class TiltSizes:
     def _kept(self, table: TableTarget, shares: FloatArray, rows: float) -> FloatArray:
         spread = _spread(shares)
         before = SIZES[:, None] ** 2 * spread**2 + spread / rows
-        kept: FloatArray = self.chances @ (before / (before + table.variances))
-        return kept
+        return self.chances @ (before / (before + table.variances))
 
 
 def likely_sizes(
@@ -279,16 +278,13 @@ def one_after_the_other(first: FloatArray, second: FloatArray, shares: FloatArra
 
 def ridge_of_size(table: TableTarget, shares: FloatArray, precision: float) -> FloatArray:
     """s^2 / (t^2 v), for coefficients that are known to be of size t = precision^(-1/2)."""
-    ridge: FloatArray = np.maximum(precision * table.variances / _spread(shares), LEAST_RIDGE)
-    return ridge
+    return np.maximum(precision * table.variances / _spread(shares), LEAST_RIDGE)
 
 
 def _ridge(shares: FloatArray, kept: FloatArray) -> FloatArray:
     part = np.clip(kept, 1e-9, 1.0 - 1e-12)
-    ridge: FloatArray = np.maximum(_spread(shares) * (1.0 - part) / part, LEAST_RIDGE)
-    return ridge
+    return np.maximum(_spread(shares) * (1.0 - part) / part, LEAST_RIDGE)
 
 
 def _spread(shares: FloatArray) -> FloatArray:
-    spread: FloatArray = np.maximum(shares * (1.0 - shares), _LEAST_SPREAD)
-    return spread
+    return np.maximum(shares * (1.0 - shares), _LEAST_SPREAD)
