@@ -21,6 +21,7 @@ from dpublish.errors import QueryError
 from dpublish.estimate import Estimate
 from dpublish.query.aggregates import Chosen, chosen_by, mean_from_counts
 from dpublish.query.expressions import NotSteady, expression_keys, expression_numbers
+from dpublish.query.masks import cover_codes
 from dpublish.query.predicate import Constant, parse_predicate, parse_sql
 from every_kind import every_kind, rows
 from releases.simulated import people_counts, release_of, varied_release
@@ -199,6 +200,14 @@ def test_expressions_have_the_range_of_their_bins() -> None:
     for text in ("x * x", "n / x", "x % 2"):
         with pytest.raises(NotSteady):
             expression_numbers(text, domain)
+    for text, holds in (
+        ("true or false", True),
+        ("true and true", True),
+        ("false or false", False),
+    ):
+        every = parse_predicate(text, domain)
+        assert chosen_by(every, domain).inside.tolist() is holds
+        assert cover_codes(every, domain, (), (), 2).touched.tolist() == [holds, holds]
     same = chosen_by(parse_predicate("n >= 10", domain), domain)
     assert isinstance(same, Chosen)
     assert same.inside.tolist() == [False, True]

@@ -125,14 +125,9 @@ def chosen_by(node: Node, domain: Domain) -> Chosen:
     """The cells that a condition selects."""
     places = tuple(sorted(columns_of(node)))
     shape = tuple(domain.axes[place].cardinality for place in places)
-    if not places:
-        holds = isinstance(node, Constant) and node.holds
-        flag = np.array(holds)
-        return Chosen((), flag, flag, flag.astype(np.float64))
     cells = math.prod(shape)
-    codes = np.unravel_index(np.arange(cells), shape)
-    by_place = {place: code.astype(np.int64) for place, code in zip(places, codes, strict=True)}
-    found = select(node, domain).cover(by_place.__getitem__, cells)
+    codes = dict(zip(places, np.indices(shape).reshape(len(shape), cells), strict=True))
+    found = select(node, domain).cover(codes.__getitem__, cells)
     inside, touched = found.inside.reshape(shape), found.touched.reshape(shape)
     return Chosen(places, inside, touched, found.share.reshape(shape))
 

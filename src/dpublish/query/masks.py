@@ -394,9 +394,6 @@ def cover_codes(
 ) -> Coverage:
     """The coverage of cells given by their codes along `columns`, which include all that the
     predicate names."""
-    if not columns:
-        holds = isinstance(node, Constant) and node.holds
-        return _constant(holds).cover(codes.__getitem__, count)
     place = {column: index for index, column in enumerate(columns)}
     # a domain of these columns alone: the number of cells of a whole table may be beyond any float
     small = Domain(tuple(domain.axes[column] for column in columns))
