@@ -253,8 +253,7 @@ class _Reader:
         if isinstance(tree, exp.Between):
             index = self._column(tree.this)
             lower = self._compare(index, exp.GTE, tree.args["low"])
-            upper = self._compare(index, exp.LTE, tree.args["high"])
-            return _meet(lower, upper)
+            return _meet(lower, self._compare(index, exp.LTE, tree.args["high"]))
         if isinstance(tree, exp.In):
             return self._member(tree)
         if isinstance(tree, exp.Is):
@@ -277,8 +276,18 @@ class _Reader:
         ):
             left, right, kind = right, left, _FLIPPED[kind]
         if not isinstance(left, exp.Column):
-            self._refuse_split_name(tree)
-            self._refuse_formula(left if left.find(exp.Column) else right)
+            for node in tree.find_all(exp.Sub):
+                # a name such as education-num reads as a subtraction unless it is quoted
+                written = shown(node).replace(" ", "")
+                if written in self.position:
+                    raise QueryError(f'Names with signs in them need double quotes: "{written}".')
+            formula = left if left.find(exp.Column) else right
+            if formula.find(exp.Column):  # functions, cases and sums over a column
+                raise QueryError(
+                    f"'{shown(formula)}' computes something from a column. A predicate compares a "
+                    "column as it is with a constant; list the values with in (...), or their "
+                    "range with between."
+                )
             raise QueryError(
                 f"'{shown(tree)}' names no column. Write a column on one side and a constant on "
                 f"the other."
@@ -304,26 +313,10 @@ class _Reader:
         folded = [known for known in self.domain.names if known.lower() == name.lower()]
         if len(folded) == 1:
             return self.position[folded[0]]
-        hint = did_you_mean(name, self.domain.names)
         raise QueryError(
-            f"There is no column '{name[:80]}'.{hint} Columns: {', '.join(self.domain.names[:40])}."
+            f"There is no column '{name[:80]}'.{did_you_mean(name, self.domain.names)} Columns: "
+            f"{', '.join(self.domain.names[:40])}."
         )
-
-    def _refuse_split_name(self, tree: Tree) -> None:
-        """A name such as education-num reads as a subtraction unless it is quoted."""
-        for node in tree.find_all(exp.Sub):
-            written = shown(node).replace(" ", "")
-            if written in self.position:
-                raise QueryError(f'Names with signs in them need double quotes: "{written}".')
-
-    def _refuse_formula(self, tree: Tree) -> None:
-        """Functions, cases and sums over a column."""
-        if tree.find(exp.Column):
-            raise QueryError(
-                f"'{shown(tree)}' computes something from a column. A predicate compares a column "
-                f"as it is with a constant; "
-                "list the values with in (...), or their range with between."
-            )
 
     def _is(self, tree: Tree) -> Leaf:
         index = self._column(tree.this)

@@ -34,10 +34,12 @@ from dpublish.query.sql_groups import (
     PLAIN,
     REASONS,
     Grouped,
+    groups_of,
     named_column,
     require_shallow,
     share_of,
     split,
+    unnamed,
     with_quantiles,
 )
 from dpublish.releases.frames import free_name, other_names
@@ -155,8 +157,11 @@ def _as_written(item: Tree) -> Tree:
 
     def plainly(node: Tree) -> Tree:
         # the dialect has a longer word for it
-        median = isinstance(node, exp.Median)
-        return exp.Anonymous(this="median", expressions=[node.this]) if median else node
+        return (
+            exp.Anonymous(this="median", expressions=[node.this])
+            if isinstance(node, exp.Median)
+            else node
+        )
 
     return exp.alias_(item, output_name(item.transform(plainly)), quoted=True)
 
@@ -203,11 +208,8 @@ class _Rewriter:
         for item in tree.expressions:
             self._resolve(item, source.columns)
         named = self._names(tree)
-        for clause in ("where", "group", "having", "order"):
-            if tree.args.get(clause) is not None:
-                self._resolve(
-                    tree.args[clause], (*source.columns, *(() if clause == "where" else named))
-                )
+        for clause, part in _clauses(tree, *_RESOLVED).items():
+            self._resolve(part, (*source.columns, *(() if clause == "where" else named)))
         grouped = bool(tree.args.get("group") or tree.args.get("having"))
         grouped = grouped or any(part.find(*AGGREGATES) for part in parts)
         where = tree.args.get("where")
@@ -224,10 +226,7 @@ class _Rewriter:
             if item.find(*AGGREGATES)
             or any(one.name in source.derived for one in item.find_all(exp.Column))
         }
-        shown_orders, shown_others = (
-            self._keep_orders(tree, source, named),
-            _handed_on(named, source),
-        )
+        shown_orders, shown_others = _keep_orders(tree, source, named), _handed_on(named, source)
         for part in self._parts(tree):
             _missing_only(part, source)
         if grouped and not source.release and any(one.find(exp.Quantile) for one in parts):
@@ -245,7 +244,7 @@ class _Rewriter:
                 )
             tree.args["expressions"].append(named_column(self.weight))
         if outermost:
-            by = _groups(tree) if asked is None else [named_column(name) for name in asked.groups]
+            by = groups_of(tree) if asked is None else [named_column(name) for name in asked.groups]
             _settle_order(tree, [named_column(name) for name in named] if distinct else by)
             if asked is not None and not distinct:
                 tree.args["expressions"].append(named_column(asked.line))
@@ -267,9 +266,11 @@ class _Rewriter:
             self.shown = (name, asked)
         clause = tree.args.get("from") or tree.args.get("from_")
         clause.set("this", exp.Table(this=exp.to_identifier(name)))
-        derived = frozenset(asked.aggregates)
         return asked, replace(
-            shape, columns=(*shape.columns, asked.line), release=False, derived=derived
+            shape,
+            columns=(*shape.columns, asked.line),
+            release=False,
+            derived=frozenset(asked.aggregates),
         )
 
     def _with(self, tree: Tree, known: dict[str, _Shape], depth: int) -> dict[str, _Shape]:
@@ -325,11 +326,7 @@ class _Rewriter:
 
     def _parts(self, tree: Tree) -> list[Tree]:
         """Every piece of this SELECT but its FROM and WITH."""
-        parts = list(tree.expressions)
-        for clause in ("where", "group", "having", "order", "limit", "offset"):
-            if tree.args.get(clause) is not None:
-                parts.append(tree.args[clause])
-        return parts
+        return [*tree.expressions, *_clauses(tree, *_RESOLVED, "limit", "offset").values()]
 
     def _check(self, part: Tree) -> None:
         for node in part.walk():
@@ -362,12 +359,9 @@ class _Rewriter:
         expanded: list[Tree] = []
         for item in tree.expressions:
             star = item.this if isinstance(item, exp.Column) else item
-            if isinstance(star, exp.Star):
-                if any(star.args.values()):
-                    raise QueryError("'*' takes no except or replace here.")
-                expanded += [named_column(name) for name in source.columns]
-            else:
-                expanded.append(item)
+            if isinstance(star, exp.Star) and any(star.args.values()):
+                raise QueryError("'*' takes no except or replace here.")
+            expanded += map(named_column, source.columns) if isinstance(star, exp.Star) else [item]
         tree.set("expressions", expanded)
 
     def _names(self, tree: Tree) -> dict[str, Tree]:
@@ -402,23 +396,6 @@ class _Rewriter:
                     "Text goes in single quotes; names with signs in them in double quotes."
                 )
             column.set("this", exp.to_identifier(match.pop(), quoted=True))
-
-    def _keep_orders(
-        self, tree: Tree, source: _Shape, named: Mapping[str, Tree]
-    ) -> dict[str, Order]:
-        """Let ordinal columns follow the order of their levels; say which output columns have
-        one."""
-        found = {name: order_of(item, source.orders) for name, item in named.items()}
-        orders = {name: order for name, order in found.items() if order is not None}
-        for item in list(tree.expressions):
-            keep_orders(item, source.orders)
-        for clause in ("where", "group", "having", "order"):
-            if tree.args.get(clause) is not None:
-                # an output column may be named after WHERE; ORDER BY takes it before a source
-                # column of the same name
-                own = {"where": source.orders, "order": {**source.orders, **orders}}
-                keep_orders(tree.args[clause], own.get(clause, {**orders, **source.orders}))
-        return orders
 
     def _weigh(self, tree: Tree) -> None:
         rules: dict[Any, Callable[[Tree], Tree]] = {
@@ -473,8 +450,27 @@ def _or_zero(total: Tree) -> Tree:
     return exp.Coalesce(this=total, expressions=[exp.Literal.number(0)])
 
 
-def _groups(tree: Tree) -> list[Tree]:
-    return list(tree.args["group"].expressions) if tree.args.get("group") else []
+_RESOLVED = ("where", "group", "having", "order")
+"""Clauses that name columns."""
+
+
+def _clauses(tree: Tree, *names: str) -> dict[str, Tree]:
+    """Those of some clauses that a SELECT has."""
+    return {name: tree.args[name] for name in names if tree.args.get(name) is not None}
+
+
+def _keep_orders(tree: Tree, source: _Shape, named: Mapping[str, Tree]) -> dict[str, Order]:
+    """Let ordinal columns follow the order of their levels; say which output columns have one."""
+    found = {name: order_of(item, source.orders) for name, item in named.items()}
+    orders = {name: order for name, order in found.items() if order is not None}
+    for item in list(tree.expressions):
+        keep_orders(item, source.orders)
+    # an output column may be named after WHERE; ORDER BY takes it before a source column of the
+    # same name
+    own = {"where": source.orders, "order": {**source.orders, **orders}}
+    for clause, part in _clauses(tree, *_RESOLVED).items():
+        keep_orders(part, own.get(clause, {**orders, **source.orders}))
+    return orders
 
 
 def _settle_order(tree: Tree, keys: Sequence[Tree]) -> None:
@@ -492,10 +488,7 @@ def _settle_order(tree: Tree, keys: Sequence[Tree]) -> None:
 
 def _handed_on(named: Mapping[str, Tree], source: _Shape) -> dict[str, str | None]:
     """Which output columns hold '(other)' as null, and which output column says where."""
-    plain = {
-        name: bare(item.this if isinstance(item, exp.Alias) else item)
-        for name, item in named.items()
-    }
+    plain = {name: unnamed(item) for name, item in named.items()}
     origin = {name: item.name for name, item in plain.items() if isinstance(item, exp.Column)}
     back: dict[str | None, str] = {column: name for name, column in origin.items()}
     return {

@@ -79,11 +79,9 @@ def split(tree: Tree, named: Mapping[str, Tree], columns: Sequence[str]) -> Grou
     is left to the caller)."""
     results = {name: unnamed(item).copy() for name, item in named.items()}
     taken = (*columns, *named)
-    grouped = tree.args["group"].expressions if tree.args.get("group") else []
-    keys = [_grouped_by(item, results, columns) for item in grouped]
     names: dict[str, str] = {}
     groups: dict[str, Tree] = {}
-    for key in keys:
+    for key in [_grouped_by(item, results, columns) for item in groups_of(tree)]:
         text = spelled(key)
         if text not in names:
             names[text] = free_name(f"group{len(groups)}", taken)
@@ -97,40 +95,41 @@ def split(tree: Tree, named: Mapping[str, Tree], columns: Sequence[str]) -> Grou
             if text not in names:
                 names[text] = free_name(f"aggregate{len(aggregates)}", taken)
                 aggregates[names[text]] = node.copy()
-    line = free_name("line", taken)
-    inner = _lines(tree, groups, aggregates)
     where = tree.args.get("where")
     found = Grouped(
         where=None if where is None else where.this.copy(),
         groups=groups,
         aggregates=aggregates,
         items={name: one for name, one in results.items() if one.find(*AGGREGATES)},
-        line=line,
-        inner=inner,
+        line=free_name("line", taken),
+        inner=_lines(tree, groups, aggregates),
     )
 
     def swapped(node: Tree) -> Tree:
         name = None if isinstance(node, exp.Identifier) else names.get(spelled(node))
         return node if name is None else named_column(name)
 
-    known = {*names.values()}
-    for place, (name, item) in enumerate(results.items()):
-        made = exp.alias_(item.transform(swapped), name, quoted=True)
-        _require_known(made, known, item)
-        tree.expressions[place] = made
-        made.parent = tree
-    tree.set("where", None)
-    if having is not None:
-        kept = having.this.transform(swapped)
-        _require_known(kept, known, having.this)
-        tree.set("where", exp.Where(this=kept))
-    if order is not None:
-        sorted_by = order.transform(swapped)
-        _require_known(sorted_by, known, order)
-        tree.set("order", sorted_by)
+    def over_lines(part: Tree) -> Tree:
+        made = part.transform(swapped)
+        for one in made.find_all(exp.Column):
+            if one.name not in names.values():
+                raise QueryError(
+                    f"'{shown(part)}': '{one.name}' is neither grouped by nor inside an aggregate. "
+                    "Add it to GROUP BY, or ask for avg, min or max of it."
+                )
+        return made
+
+    items = [exp.alias_(over_lines(one), name, quoted=True) for name, one in results.items()]
+    tree.set("expressions", items)
+    tree.set("where", None if having is None else exp.Where(this=over_lines(having.this)))
+    tree.set("order", None if order is None else over_lines(order))
     tree.set("group", None)
     tree.set("having", None)
     return found
+
+
+def groups_of(tree: Tree) -> list[Tree]:
+    return list(tree.args["group"].expressions) if tree.args.get("group") else []
 
 
 def unnamed(item: Tree) -> Tree:
@@ -188,15 +187,6 @@ def _with_results(
 
 def spelled(tree: Any) -> str:
     return str(bare(tree).sql(dialect="postgres", identify=True))
-
-
-def _require_known(part: Tree, known: set[str], asked: Tree) -> None:
-    for one in part.find_all(exp.Column):
-        if one.name not in known:
-            raise QueryError(
-                f"'{shown(asked)}': '{one.name}' is neither grouped by nor inside an aggregate. "
-                "Add it to GROUP BY, or ask for avg, min or max of it."
-            )
 
 
 # What a SELECT over a release may hold, and why it may not hold other things.

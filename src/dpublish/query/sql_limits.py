@@ -144,12 +144,11 @@ class _Answers:
         if isinstance(tree, exp.Count):
             counted = rows if counts_rows(tree) else self.says.known(tree.this, rows)
             return self.says.count(counted, level)
-        number = bare(tree.this)
-        constant = isinstance(number, exp.Literal) and not number.is_string
-        if constant and not isinstance(tree, exp.Quantile):
-            return self._of_constant(tree, float(number.this), rows, level)
         if isinstance(tree, exp.Quantile):
             return self.says.quantile(tree.this, share_of(tree), rows, level)
+        number = number_or_none(tree.this)
+        if number is not None:
+            return self._of_constant(tree, number, rows, level)
         kind = "sum" if isinstance(tree, exp.Sum) else "mean"
         return self.says.aggregate(kind, tree.this, rows, level)
 
@@ -163,11 +162,11 @@ class _Answers:
     def shown_lines(self, ran: Ran) -> Ran:
         """Of too many lines, estimates for those that the query shows: they were chosen by sums of
         weights."""
-        few = ran.places is not None and len(ran.places) <= MAX_LINES
-        if not few or ran.asked is None or ran.lines is None or ran.again is None:
+        if ran.asked is None or ran.lines is None or ran.again is None:
             return ran
-        places = sorted(ran.places or ())
-        kept = ran.lines[places].drop(ran.asked.line)
+        if ran.places is None or len(ran.places) > MAX_LINES:
+            return ran
+        kept = ran.lines[sorted(ran.places)].drop(ran.asked.line)
         return ran.again(self.ask(ran.asked, kept).with_row_index(ran.asked.line))
 
     def with_limits(self, ran: Ran) -> pl.DataFrame:
@@ -183,7 +182,8 @@ class _Answers:
                 columns += [values, pl.Series(note, [_APART] * len(values), dtype=pl.String)]
                 continue
             tree = ran.asked.items[name]
-            found = [self._limits(tree, place) for place in self._places(ran)]
+            places = [None] * len(values) if ran.places is None else ran.places
+            found = [self._limits(tree, place) for place in places]
             low, high = [one[0] for one in found], [one[1] for one in found]
             notes = [
                 one[2] if value is not None or one[2] else _NOBODY
@@ -196,8 +196,7 @@ class _Answers:
             ]
             kind = self._calendar(tree)
             columns += three if kind is None else [_moments(one, kind) for one in three]
-            plain = counts_rows(tree) and all(not one or one.startswith(COUNTED) for one in notes)
-            if not plain:
+            if not counts_rows(tree) or any(one and not one.startswith(COUNTED) for one in notes):
                 columns.append(pl.Series(note, notes, dtype=pl.String))
         return pl.DataFrame(columns)
 
@@ -217,9 +216,6 @@ class _Answers:
         asked = spelled(bare(tree))
         found = (one.details for key, one in self._found.items() if key[0] == asked)
         return next((details.get("calendar") for details in found), None)
-
-    def _places(self, ran: Ran) -> Sequence[int | None]:
-        return [None] * ran.frame.height if ran.places is None else ran.places
 
     def _limits(self, tree: Tree, place: int | None) -> Limits:
         """Limits of one aggregate, or of what is computed from several, and what they rest on."""
@@ -266,10 +262,8 @@ def _moments(numbers: pl.Series, kind: str) -> pl.Series:
     """Days or seconds as the moments they stand for."""
     if not numbers.dtype.is_numeric():
         return numbers
-    known = numbers.is_not_null()
     whole = numbers.fill_null(FIRST[kind]).to_numpy().astype(np.int64)
-    moments = series_of(kind, whole).alias(numbers.name)
-    return moments.to_frame().select(pl.when(known).then(pl.col(numbers.name)))[numbers.name]
+    return series_of(kind, whole).alias(numbers.name).set(numbers.is_null(), None)
 
 
 def _range(tree: Tree, of: Callable[[Tree], tuple[float, float]]) -> tuple[float, float]:
@@ -277,8 +271,8 @@ def _range(tree: Tree, of: Callable[[Tree], tuple[float, float]]) -> tuple[float
     tree = bare(tree)
     if isinstance(tree, AGGREGATES):
         return of(tree)
-    if isinstance(tree, exp.Literal) and not tree.is_string:
-        return float(tree.this), float(tree.this)
+    if (number := number_or_none(tree)) is not None:
+        return number, number
     if isinstance(tree, exp.Neg):
         low, high = _range(tree.this, of)
         return -high, -low
@@ -376,7 +370,7 @@ class CellsSay:
         place = domain.names.index(name)
         axis = domain.axes[place]
         every = range(axis.base + int(axis.other and not axis.numeric))
-        return _both(rows, _test(place, axis, list(every)), domain)
+        return _both(rows, _test(place, axis, every), domain)
 
     def aggregate(self, kind: str, tree: Tree, rows: Where, level: float) -> Estimate:
         return self.release.aggregate_of(kind, tree, rows, level)
@@ -436,11 +430,10 @@ def _rows(
             elif one.places:  # else a constant, which is the same for every row
                 found = one if found is None else _both(found, one, domain)
     parts: list[Node] = [test(place, frozenset(some)) for place, some in codes.items()]
-    if where is not None:
-        if isinstance(where, Chosen):
-            found = where if found is None else _both(found, where, domain)
-        else:
-            parts.append(where)
+    if isinstance(where, Chosen):
+        found = where if found is None else _both(found, where, domain)
+    elif where is not None:
+        parts.append(where)
     everything: Node = Constant(True)
     node = reduce(both, parts, everything)
     return node if found is None else _both(node, found, domain)
@@ -471,9 +464,8 @@ def _condition(tree: Tree, flags: Mapping[str, str], domain: Domain) -> Node:
         if not isinstance(flag, exp.Column) or flag.name.lower() not in columns:
             return node
         column = exp.Column(this=exp.to_identifier(columns[flag.name.lower()], quoted=True))
-        present = exp.Not(
-            this=exp.Is(this=column.copy(), expression=exp.Null())
-        )  # a flag is false, not unknown, of missing
+        # a flag is false, not unknown, of missing
+        present = exp.Not(this=exp.Is(this=column.copy(), expression=exp.Null()))
         is_other = exp.And(
             this=present, expression=exp.EQ(this=column, expression=exp.Literal.string(OTHER))
         )
@@ -493,6 +485,13 @@ def column_or_none(item: Tree, names: Sequence[str]) -> str | None:
         name for name in names if isinstance(item, exp.Column) and name.lower() == item.name.lower()
     ]
     return next((name for name in found if name == item.name), found[0] if found else None)
+
+
+def number_or_none(item: Tree) -> float | None:
+    """The number that an expression is, where it is one."""
+    item = bare(item)
+    plain = isinstance(item, exp.Literal) and not item.is_string
+    return float(item.this) if plain else None
 
 
 def counts_rows(item: Tree) -> bool:
@@ -516,8 +515,9 @@ def _test(place: int, axis: Axis, codes: Sequence[int]) -> Leaf:
     declared = [code for code in codes if code < axis.base]
     other, missing = axis.other_code in codes, axis.missing_code in codes
     if not axis.numeric:
-        flags = np.isin(np.arange(axis.base), declared)
-        return Leaf(place, codes=flags, other=other, missing=missing)
+        return Leaf(
+            place, codes=np.isin(np.arange(axis.base), declared), other=other, missing=missing
+        )
     # the last bin of a real column holds its upper end
     ends = tuple(
         (axis.edges[code], axis.edges[code + 1] if code + 1 < axis.base else None)
