@@ -183,16 +183,14 @@ def ordered_fit(
     """The nearest non-negative values, by weighted least squares, with values[a] <= values[b] for
     every (a, b) in `below`: Dykstra's projections."""
     spread = variances.tolist()
-    first, second = [a for a, _ in below], [b for _, b in below]
     correction = [0.0] * len(below)
     floor = [0.0] * values.size
     current = values.tolist()
     for _ in range(sweeps):
         moved = 0.0
-        for number, (a, b) in enumerate(zip(first, second, strict=True)):
+        for number, (a, b) in enumerate(below):
             # `correction` is the multiplier of the constraint; it never becomes negative
-            step = (current[a] - current[b]) / (spread[a] + spread[b])
-            step = max(step, -correction[number])
+            step = max((current[a] - current[b]) / (spread[a] + spread[b]), -correction[number])
             correction[number] += step
             current[a] -= spread[a] * step
             current[b] += spread[b] * step
@@ -239,8 +237,7 @@ class Suppression:
     @cached_property
     def shortfall(self) -> float:
         """a: minus the mean noise of an empty cell that was suppressed."""
-        r = self.ratio
-        mean_above = self.pass_rate * (self.threshold + 1 + r * self._gap)
+        mean_above = self.pass_rate * (self.threshold + 1 + self.ratio * self._gap)
         return mean_above / (1.0 - self.pass_rate)
 
     @cached_property
@@ -265,8 +262,7 @@ class Suppression:
     def _extras(self) -> tuple[float, float, float]:
         """The least E_k such that base_k + E_k r^(x - tau - 1), on released cells, has mean at
         least kappa_k for every c."""
-        counts = self._grid()
-        cumulants, released, fade = _score_cumulants(self, counts)
+        cumulants, released, fade = _score_cumulants(self, self._grid())
         second, fourth = self.noise_cumulants
         extras = []
         for kappa, base in zip(cumulants, (second, 0.0, fourth), strict=True):
@@ -282,59 +278,52 @@ class Suppression:
         last = self.threshold + max(8, math.ceil(30 * float(self.scale)))
         if last <= _GRID:
             return np.arange(last + 1, dtype=np.int64)
-        near = np.array(
-            [0, 1, self.threshold - 1, self.threshold, self.threshold + 1, self.threshold + 2],
-            dtype=np.int64,
-        )
-        return np.unique(
-            np.concatenate([np.linspace(0, last, _GRID).astype(np.int64), near[near >= 0]])
-        )
+        near = np.maximum(0, self.threshold + np.arange(-1, 3))
+        spread = np.linspace(0, last, _GRID).astype(np.int64)
+        return np.unique(np.concatenate([[0, 1], near, spread]))
 
 
 def _score_cumulants(
     law: Suppression, counts: Ints
 ) -> tuple[tuple[Floats, Floats, Floats], Floats, Floats]:
-    """Cumulants 2-4 of Z, P(released) and E[r^(X - tau - 1); released], for each true count."""
+    """Cumulants 2-4 of Z, P(released) and E[r^(X - tau - 1); released], for each true count; the
+    counts ascend."""
     r, tau, a = law.ratio, law.threshold, law.shortfall
-    c = counts.astype(np.float64)
-    below = c <= tau
-    # moments of Z about -a (for c <= tau) or about c (for c > tau): the point where Z mostly sits
-    moments = [np.zeros_like(c) for _ in range(4)]
-    first = [_geometric_moment(law, k, tau + 1 + a) for k in range(1, 5)]
-    reach = np.exp(-(tau - c[below]) / float(law.scale)) * r / (1.0 + r)  # P(X > tau)
-    for k in range(4):
-        moments[k][below] = reach * first[k]
-    far = c[~below]
+    near, far = (part.astype(np.float64) for part in (counts[counts <= tau], counts[counts > tau]))
+    reach = np.exp(-(tau - near) / float(law.scale)) * r / (1.0 + r)  # P(X > tau)
     depth = far - tau
     miss = np.exp(-depth / float(law.scale)) / (1.0 + r)  # P(X <= tau)
     second, fourth = law.noise_cumulants
-    plain = (0.0, second, 0.0, fourth + 3.0 * second * second)
-    for k in range(1, 5):
+    moments = []
+    # of Z about -a (for c <= tau) or about c (for c > tau): the point where Z mostly sits
+    for k, plain in enumerate((0.0, second, 0.0, fourth + 3.0 * second * second), start=1):
         lost = _geometric_moment(law, k, depth) * (-1.0) ** k
-        moments[k - 1][~below] = plain[k - 1] + miss * ((-a - far) ** k - lost)
+        above = plain + miss * ((-a - far) ** k - lost)
+        moments.append(np.concatenate([reach * _geometric_moment(law, k, tau + 1 + a), above]))
     m1, m2, m3, m4 = moments
     k2 = m2 - m1**2
     k3 = m3 - 3 * m1 * m2 + 2 * m1**3
     k4 = m4 - 4 * m1 * m3 - 3 * m2**2 + 12 * m1**2 * m2 - 6 * m1**4
-    released = np.empty_like(c)
-    released[below] = reach
-    released[~below] = 1.0 - miss
-    fade = np.empty_like(c)
     centre = (1.0 - r) / (1.0 + r)
-    fade[below] = reach * (1.0 + r) * centre / (1.0 - r * r)
     decay = np.exp(-(depth - 1.0) / float(law.scale))
-    fade[~below] = centre * decay * (depth + r * r / (1.0 - r * r))
-    return (k2, k3, k4), released, fade
+    faded = (
+        reach * (1.0 + r) * centre / (1.0 - r * r),
+        centre * decay * (depth + r * r / (1.0 - r * r)),
+    )
+    return (k2, k3, k4), np.concatenate([reach, 1.0 - miss]), np.concatenate(faded)
 
 
 def _geometric_moment(law: Suppression, power: int, start: float | Floats) -> float | Floats:
     """E[(start + G)^power] for G = 0, 1, 2, ... with P(G = g) = (1 - r) r^g."""
     r, gap = law.ratio, law._gap
     g1 = r * gap
-    g2 = g1 * (1 + r) * gap
-    g3 = g1 * (1 + 4 * r + r * r) * gap * gap
-    g4 = g1 * (1 + 11 * r + 11 * r * r + r**3) * gap**3
-    raw = (1.0, g1, g2, g3, g4)
+    raw = (
+        1.0,
+        g1,
+        g1 * (1 + r) * gap,
+        g1 * (1 + 4 * r + r * r) * gap * gap,
+        g1 * (1 + 11 * r + 11 * r * r + r**3) * gap**3,
+    )
     return sum(math.comb(power, j) * start ** (power - j) * raw[j] for j in range(power + 1))
 
 
@@ -343,9 +332,7 @@ def laplace_cumulants(scale: Fraction) -> tuple[float, float]:
     r = math.exp(-1.0 / float(scale))
     gap = 1.0 / -math.expm1(-1.0 / float(scale))
     # the noise is the difference of two geometric variables, whose cumulants of even order add up
-    second = 2.0 * r * gap * gap
-    fourth = 2.0 * r * (1.0 + 4.0 * r + r * r) * gap**4
-    return second, fourth
+    return 2.0 * r * gap * gap, 2.0 * r * (1.0 + 4.0 * r + r * r) * gap**4
 
 
 @lru_cache(maxsize=256)

@@ -86,16 +86,16 @@ class Measured:
 def read_measured(domain: Domain, facts: Mapping[str, Any], tables: Arrays) -> Measured:
     """Read and check. Raises `BundleError` for facts and tables that do not fit each other."""
     noise = text(facts, "noise", "facts")
-    if noise not in ("laplace", "gaussian"):
-        raise BundleError("facts: 'noise' must be laplace or gaussian.")
+    _require(noise in ("laplace", "gaussian"), "facts: 'noise' must be laplace or gaussian.")
     names = list(domain.names)
     target = None if facts.get("target") is None else _index(names, facts["target"])
     labels = 1 if target is None else domain.shape[target]
-    if whole(facts, "labels", "facts", limit=MAX_LABELS, lowest=1) != labels:
-        raise BundleError("facts: 'labels' is not the number of levels of the target.")
+    _require(
+        whole(facts, "labels", "facts", limit=MAX_LABELS, lowest=1) == labels,
+        "facts: 'labels' is not the number of levels of the target.",
+    )
     featured = [column for column in range(len(names)) if column != target]
-    if not featured:
-        raise BundleError("A joined release needs a column beside the target.")
+    _require(featured, "A joined release needs a column beside the target.")
     counts = _unstack(
         tables, "columns", featured, [domain.shape[column] * labels for column in featured]
     )
@@ -127,6 +127,16 @@ def read_measured(domain: Domain, facts: Mapping[str, Any], tables: Arrays) -> M
     )
 
 
+def _require(holds: object, said: str) -> None:
+    """Refuse a release of which this does not hold."""
+    if not holds:
+        raise BundleError(said)
+
+
+def _listed(found: Any, count: int) -> bool:
+    return isinstance(found, list) and len(found) == count
+
+
 def ordered_widths(axis: Axis) -> tuple[float, ...]:
     """The widths of the levels that follow each other: of bins as declared, of grades one; other
     and missing values do not. A bin of one value among wider ones, where rows may heap, has 0."""
@@ -153,19 +163,18 @@ def _read_joined(
     labels: int,
     noise: str,
 ) -> tuple[MeasuredTable, ...]:
-    listed = facts.get("joined")
-    if not isinstance(listed, list) or not all(
-        isinstance(item, list) and 2 <= len(item) <= MAX_WIDTH for item in listed
-    ):
-        raise BundleError(
-            "facts: 'joined' must be a list of tables, each a list of names of columns."
-        )
+    listed: Any = facts.get("joined")
+    _require(
+        isinstance(listed, list)
+        and all(isinstance(item, list) and 2 <= len(item) <= MAX_WIDTH for item in listed),
+        "facts: 'joined' must be a list of tables, each a list of names of columns.",
+    )
     names = list(domain.names)
     joined = [tuple(_index(names, name) for name in item) for item in listed]
-    if any(target in columns or len(set(columns)) < len(columns) for columns in joined):
-        raise BundleError(
-            "facts: a table of 'joined' must name different columns other than the target."
-        )
+    _require(
+        all(target not in columns and len(set(columns)) == len(columns) for columns in joined),
+        "facts: a table of 'joined' must name different columns other than the target.",
+    )
     rounds = _rounds(facts, len(joined))
     sides = [column for columns in joined for column in columns]
     groups = iter(
@@ -203,23 +212,30 @@ def _read_prior(
     if found is None:
         return None
     where = "facts: 'public'"
-    if not isinstance(found, Mapping):
-        raise BundleError(f"{where} must be an object.")
+    _require(isinstance(found, Mapping), f"{where} must be an object.")
     name, digest = text(found, "name", where), text(found, "sha256", where)
-    if not 0 < len(name) <= MAX_TITLE or not name.isprintable():
-        raise BundleError(f"{where}: the name must be 1 to {MAX_TITLE} printable characters.")
+    _require(
+        0 < len(name) <= MAX_TITLE and name.isprintable(),
+        f"{where}: the name must be 1 to {MAX_TITLE} printable characters.",
+    )
     rows = whole(found, "rows", where, limit=1 << 52, lowest=1)
     names, listed, pairs = list(domain.names), found.get("columns"), found.get("pairs")
-    if not isinstance(listed, list) or not isinstance(pairs, list):
-        raise BundleError(f"{where} must list columns and pairs.")
+    _require(
+        isinstance(listed, list) and isinstance(pairs, list),
+        f"{where} must list columns and pairs.",
+    )
     columns = [_index(names, one) for one in listed]
-    if len(set(columns)) < len(columns) or target in columns or not columns:
-        raise BundleError(f"{where} must name different columns other than the target.")
+    _require(
+        len(set(columns)) == len(columns) > 0 and target not in columns,
+        f"{where} must name different columns other than the target.",
+    )
     edges = []
     for one in pairs:
         edge = tuple(_index(names, column) for column in one) if isinstance(one, list) else ()
-        if len(edge) != 2 or edge[0] == edge[1] or not set(edge) <= set(columns):
-            raise BundleError(f"{where}: a pair must name two of its columns.")
+        _require(
+            len(edge) == len(set(edge)) == 2 and set(edge) <= set(columns),
+            f"{where}: a pair must name two of its columns.",
+        )
         edges.append((edge[0], edge[1]))
     counts = _unstack(
         tables, "public_columns", columns, [domain.shape[one] * labels for one in columns]
@@ -233,22 +249,21 @@ def _read_prior(
     cells = _unstack(
         tables, "public_pairs", list(range(len(edges))), [math.prod(one) for one in shapes]
     )
-    if any((some < 0).any() or some.sum() > 1 << 52 for some in (*counts, *cells)):
-        raise BundleError(f"{where}: a public table holds a number that is not believable.")
+    _require(
+        all((some >= 0).all() and some.sum() <= 1 << 52 for some in (*counts, *cells)),
+        f"{where}: a public table holds a number that is not believable.",
+    )
     variances = _variances(found, "check_scales", len(edges), noise)
     checks, taken = found.get("checks"), found.get("taken")
-    if (
-        not isinstance(taken, list)
-        or len(taken) != len(edges)
-        or not all(isinstance(one, bool) for one in taken)
-    ):
-        raise BundleError(f"{where}: 'taken' must say true or false of every pair.")
-    if (
-        not isinstance(checks, list)
-        or len(checks) != len(edges)
-        or not all(type(one) is int and abs(one) < 1 << 52 for one in checks)
-    ):
-        raise BundleError(f"{where}: 'checks' must list a whole number for every pair.")
+    _require(
+        _listed(taken, len(edges)) and all(isinstance(one, bool) for one in taken),
+        f"{where}: 'taken' must say true or false of every pair.",
+    )
+    _require(
+        _listed(checks, len(edges))
+        and all(type(one) is int and abs(one) < 1 << 52 for one in checks),
+        f"{where}: 'checks' must list a whole number for every pair.",
+    )
     return PublicPrior(
         name,
         rows,
@@ -274,12 +289,16 @@ def _read_prior(
 def _read_rules(domain: Domain, facts: Mapping[str, Any]) -> list[Rule]:
     """The rules that the rows obeyed."""
     listed = facts.get("rules", [])
-    if not isinstance(listed, list) or len(listed) > MAX_RULES:
-        raise BundleError("facts: 'rules' must be a list of rules.")
+    _require(
+        isinstance(listed, list) and len(listed) <= MAX_RULES,
+        "facts: 'rules' must be a list of rules.",
+    )
     out = []
     for item in listed:
-        if not isinstance(item, Mapping) or set(item) != {"if", "then"}:
-            raise BundleError("facts: a rule must have 'if' and 'then'.")
+        _require(
+            isinstance(item, Mapping) and set(item) == {"if", "then"},
+            "facts: a rule must have 'if' and 'then'.",
+        )
         try:
             rule = rule_of(text(item, "if", "rules"), text(item, "then", "rules"), domain, "rules")
             cells_where(rule, domain)
@@ -294,19 +313,22 @@ def _read_totals(
 ) -> tuple[tuple[Total, ...], tuple[KnownSum, ...]]:
     """The public totals that the model has exactly, and the sums that they are."""
     listed = facts.get("totals", [])
-    if not isinstance(listed, list) or len(listed) > MAX_TOTALS:
-        raise BundleError("facts: 'totals' must be a list of totals.")
+    _require(
+        isinstance(listed, list) and len(listed) <= MAX_TOTALS,
+        "facts: 'totals' must be a list of totals.",
+    )
     out = []
     for item in listed:
-        if not isinstance(item, Mapping) or not set(item) <= {"rows", "where", "source"}:
-            raise BundleError("facts: a total has 'rows', 'source' and 'where'.")
+        _require(
+            isinstance(item, Mapping) and set(item) <= {"rows", "where", "source"},
+            "facts: a total has 'rows', 'source' and 'where'.",
+        )
         try:
             one = total_of(item.get("rows"), item.get("where", ""), item.get("source"), domain, "")
             fits = not one.where or known_sums([one], domain, target)[0] is not None
         except InputError:
             fits = False
-        if not fits:
-            raise BundleError("facts: a total does not fit the domain.")
+        _require(fits, "facts: a total does not fit the domain.")
         out.append(one)
     known = known_sums([one for one in out if one.where], domain, target)
     return tuple(out), tuple(one for one in known if one is not None)
@@ -314,35 +336,36 @@ def _read_totals(
 
 def _rounds(facts: Mapping[str, Any], tables: int) -> list[int]:
     """The round of each table, from how many tables each round had."""
-    sizes = facts.get("rounds")
-    if not isinstance(sizes, list) or not all(
-        isinstance(size, int) and 0 <= size <= tables for size in sizes
-    ):
-        raise BundleError("facts: 'rounds' must list how many tables each round had.")
+    sizes: Any = facts.get("rounds")
+    _require(
+        isinstance(sizes, list)
+        and all(isinstance(size, int) and 0 <= size <= tables for size in sizes),
+        "facts: 'rounds' must list how many tables each round had.",
+    )
     out = [number for number, size in enumerate(sizes) for _ in range(size)]
-    if len(out) != tables or len(sizes) > MAX_ROUNDS + 1:
-        raise BundleError("facts: 'rounds' does not fit the tables of 'joined'.")
+    _require(
+        len(out) == tables and len(sizes) <= MAX_ROUNDS + 1,
+        "facts: 'rounds' does not fit the tables of 'joined'.",
+    )
     return out
 
 
 def _by_label(facts: Mapping[str, Any], tables: int) -> list[bool]:
     """Whether each table was counted by label: all were, where nothing is said."""
-    listed = facts.get("by_label", [True] * tables)
-    if (
-        not isinstance(listed, list)
-        or len(listed) != tables
-        or not all(isinstance(item, bool) for item in listed)
-    ):
-        raise BundleError("facts: 'by_label' must say true or false of every table of 'joined'.")
+    listed: list[bool] = facts.get("by_label", [True] * tables)
+    _require(
+        _listed(listed, tables) and all(isinstance(item, bool) for item in listed),
+        "facts: 'by_label' must say true or false of every table of 'joined'.",
+    )
     return listed
 
 
 def _count_groups(group_of: Ints) -> int:
     numbers = int(group_of.max()) + 1
-    if group_of.min() < 0 or numbers > MAX_GROUPS or len(np.unique(group_of)) != numbers:
-        raise BundleError(
-            "groups.parquet: the groups of a column must be numbered from 0 without gaps."
-        )
+    _require(
+        group_of.min() >= 0 and numbers <= MAX_GROUPS and len(np.unique(group_of)) == numbers,
+        "groups.parquet: the groups of a column must be numbered from 0 without gaps.",
+    )
     return numbers
 
 
@@ -363,8 +386,10 @@ def _check_size(
     }
     together = [one.columns for some in (zeros, prior, tables) for one in some]
     tree = CliqueTree.of(columns, together, states)
-    if tree.cells(states) * labels > MAX_MODEL:
-        raise BundleError("The tables of 'joined' lead to a model that is too large to hold.")
+    _require(
+        tree.cells(states) * labels <= MAX_MODEL,
+        "The tables of 'joined' lead to a model that is too large to hold.",
+    )
 
 
 def _unstack(tables: Arrays, name: str, keys: Sequence[int], lengths: Sequence[int]) -> list[Ints]:
@@ -372,44 +397,46 @@ def _unstack(tables: Arrays, name: str, keys: Sequence[int], lengths: Sequence[i
     the facts."""
     key, value = (TABLES | PUBLIC_TABLES)[name]
     table = tables[name]
-    if not np.array_equal(table[key], np.repeat(np.array(keys, dtype=np.int64), lengths)):
-        raise BundleError(f"{name}.parquet does not hold the tables that the facts name.")
+    _require(
+        np.array_equal(table[key], np.repeat(np.array(keys, dtype=np.int64), lengths)),
+        f"{name}.parquet does not hold the tables that the facts name.",
+    )
     values = table[value]
-    if not within_limits(values):
-        raise BundleError(f"{name}.parquet holds a number that is not believable.")
+    _require(within_limits(values), f"{name}.parquet holds a number that is not believable.")
     return np.split(values, np.cumsum(lengths)[:-1]) if len(lengths) else []
 
 
 def _variances(facts: Mapping[str, Any], key: str, count: int, noise: str) -> list[float]:
     """The noise variance of each table from its exact scale (Laplace) or squared sigma
     (Gaussian)."""
-    listed = facts.get(key)
-    if (
-        not isinstance(listed, list)
-        or len(listed) != count
-        or not all(isinstance(item, str) for item in listed)
-    ):
-        raise BundleError(f"facts: '{key}' must list {count} fractions, one a table.")
+    listed: Any = facts.get(key)
+    _require(
+        _listed(listed, count) and all(isinstance(item, str) for item in listed),
+        f"facts: '{key}' must list {count} fractions, one a table.",
+    )
     out = []
     for item in listed:
         try:
             scale = float(Fraction(item))
         except (ValueError, ZeroDivisionError, OverflowError):
             raise BundleError(f"facts: '{key}' holds something that is not a fraction.") from None
-        if len(item) > 400 or not 1e-9 <= scale <= 1e24:
-            raise BundleError(f"facts: '{key}' holds a scale that is not believable.")
+        _require(
+            len(item) <= 400 and 1e-9 <= scale <= 1e24,
+            f"facts: '{key}' holds a scale that is not believable.",
+        )
         out.append(laplace_variance(scale) if noise == "laplace" else scale)
     return out
 
 
 def _index(names: list[str], name: Any) -> int:
-    if name not in names:
-        raise BundleError("facts: a column is named that the domain does not have.")
+    _require(name in names, "facts: a column is named that the domain does not have.")
     return names.index(name)
 
 
 def _total(facts: Mapping[str, Any]) -> int | None:
-    total = facts.get("total")
-    if not isinstance(total, Mapping) or total.get("kind") not in ("public", "unknown"):
-        raise BundleError("facts: 'total' must be an object with kind public or unknown.")
+    total: Any = facts.get("total")
+    _require(
+        isinstance(total, Mapping) and total.get("kind") in ("public", "unknown"),
+        "facts: 'total' must be an object with kind public or unknown.",
+    )
     return whole(total, "value", "total", limit=1 << 52) if total["kind"] == "public" else None

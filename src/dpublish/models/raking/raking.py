@@ -83,25 +83,25 @@ def rake(
     begun = base / base.sum()
     if precision is not None or len(singles) == len(targets):
         tables = [supported(target) for target in targets]
-        plain = [table.target for table in tables]
+        plain, rows = [table.target for table in tables], _worth(begun)
         shares = [shares_of(table, begun) for table in plain]
-        if precision is not None:
-            ridges = [
+        ridges = (
+            likely_sizes(plain, shares, rows).ridges(plain, shares, rows)
+            if precision is None
+            else [
                 ridge_of_size(table, cells, precision)
                 for table, cells in zip(plain, shares, strict=True)
             ]
-        else:
-            rows = _worth(begun)
-            ridges = likely_sizes(plain, shares, rows).ridges(plain, shares, rows)
-        earlier = (
-            []
-            if start is None
-            else [old[one.places] for old, one in zip(start.coefficients, tables, strict=False)]
         )
+        earlier = [] if start is None else _among(tables, start.coefficients)
         found = solve(plain, begun, ridges, begin=earlier, sweeps=sweeps)
-        tilts = found.coefficients[: len(singles)]
         return _raked(
-            tables, found, found.coefficients, tilts, ridges, [table.variances for table in plain]
+            tables,
+            found,
+            found.coefficients,
+            found.coefficients[: len(singles)],
+            ridges,
+            [table.variances for table in plain],
         )
     return _two_steps(targets, len(singles), begun, start, sweeps)
 
@@ -114,11 +114,7 @@ def _two_steps(
     plain = [column.target for column in columns]
     begun, rows = [shares_of(table, base) for table in plain], _worth(base)
     tilting = likely_sizes(plain, begun, rows).tilting_ridges(plain, begun, rows)
-    earlier = (
-        []
-        if start is None
-        else [old[one.places] for old, one in zip(start.tilts, columns, strict=False)]
-    )
+    earlier = [] if start is None else _among(columns, start.tilts)
     tilt = solve(plain, base, tilting, begin=earlier, sweeps=sweeps)
 
     tables = [supported(target) for target in targets]
@@ -153,10 +149,12 @@ def _untilted(tables: Sequence[Supported], start: Raked | None) -> list[FloatArr
     if start is None:
         return []
     tilts = [*start.tilts, *(np.zeros(len(old)) for old in start.coefficients[len(start.tilts) :])]
-    return [
-        (old - tilt)[table.places]
-        for table, old, tilt in zip(tables, start.coefficients, tilts, strict=False)
-    ]
+    return _among(tables, [old - tilt for old, tilt in zip(start.coefficients, tilts, strict=True)])
+
+
+def _among(tables: Sequence[Supported], found: Sequence[FloatArray]) -> list[FloatArray]:
+    """Of coefficients of whole tables, those of the cells that public rows have."""
+    return [one[table.places] for table, one in zip(tables, found, strict=False)]
 
 
 def _raked(
@@ -172,15 +170,14 @@ def _raked(
             table.spread(part, elsewhere) for table, part in zip(tables, parts, strict=False)
         )
 
-    noise = tuple(
-        table.spread(part, float(part.mean()))
-        for table, part in zip(tables, variances, strict=True)
-    )
     return Raked(
         found.masses,
         whole(coefficients, 0.0),
         whole(ridges, LEAST_RIDGE),
-        noise,
+        tuple(
+            table.spread(part, float(part.mean()))
+            for table, part in zip(tables, variances, strict=True)
+        ),
         whole(tilts, 0.0),
         found.sweeps,
         found.gap,
@@ -237,19 +234,17 @@ class TiltSizes:
         self, tables: Sequence[TableTarget], shares: Sequence[FloatArray], rows: float
     ) -> list[FloatArray]:
         """The same, for the part of each difference that is not by chance."""
-        found = []
-        for table, cells in zip(tables, shares, strict=True):
-            spread = _spread(cells)
-            chosen = SIZES[:, None] ** 2 * spread**2
-            found.append(
-                _ridge(cells, self.chances @ (chosen / (chosen + spread / rows + table.variances)))
-            )
-        return found
+        return [
+            _ridge(cells, self._kept(table, cells, rows, by_chance=0.0))
+            for table, cells in zip(tables, shares, strict=True)
+        ]
 
-    def _kept(self, table: TableTarget, shares: FloatArray, rows: float) -> FloatArray:
+    def _kept(
+        self, table: TableTarget, shares: FloatArray, rows: float, by_chance: float = 1.0
+    ) -> FloatArray:
         spread = _spread(shares)
-        before = SIZES[:, None] ** 2 * spread**2 + spread / rows
-        return self.chances @ (before / (before + table.variances))
+        chosen, chance = SIZES[:, None] ** 2 * spread**2, spread / rows
+        return self.chances @ ((chosen + by_chance * chance) / (chosen + chance + table.variances))
 
 
 def likely_sizes(
@@ -272,8 +267,7 @@ def one_after_the_other(first: FloatArray, second: FloatArray, shares: FloatArra
     """The ridge that keeps as much of a difference as two ridges do when the second gets what the
     first left."""
     spread = _spread(shares)
-    left = (first / (spread + first)) * (second / (spread + second))
-    return _ridge(shares, 1.0 - left)
+    return _ridge(shares, 1.0 - (first / (spread + first)) * (second / (spread + second)))
 
 
 def ridge_of_size(table: TableTarget, shares: FloatArray, precision: float) -> FloatArray:
