@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 from dpublish.errors import PlanError
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
 T = TypeVar("T")
 MAX_SUBSETS = 2_000_000
@@ -49,8 +50,7 @@ def vc_dimension(predicates: ArrayLike, *, limit: int = MAX_SUBSETS) -> int:
         return ((*subset, column) for column in columns)
 
     def shattered(chosen: tuple[int, ...]) -> bool:
-        codes = table[:, chosen] @ (1 << np.arange(len(chosen)))
-        return bool(np.bincount(codes, minlength=1 << len(chosen)).all())
+        return _all_patterns(table[:, chosen])
 
     return _most_shattered(log2_bound(len(table)), longer, shattered, limit)
 
@@ -115,7 +115,6 @@ def fat_shattering_dimension(queries: ArrayLike, gamma: float, *, limit: int = M
         )
     if not 0 < gamma <= 0.5:
         raise PlanError(f"gamma must be above 0 and at most 1/2, not {gamma}.")
-    slack = 1e-12
     # if some level works, the one just gamma below a value that occurs works too
     levels = [[value - gamma for value in np.unique(column)] for column in table.T]
 
@@ -123,26 +122,22 @@ def fat_shattering_dimension(queries: ArrayLike, gamma: float, *, limit: int = M
         columns = range(subset[-1][0] + 1 if subset else 0, table.shape[1])
         return ((*subset, (at, float(level))) for at in columns for level in levels[at])
 
-    return _most_shattered(
-        log2_bound(len(table)),
-        longer,
-        lambda chosen: _shatters(table, chosen, gamma, slack),
-        limit,
-    )
+    def shattered(chosen: tuple[tuple[int, float], ...]) -> bool:
+        columns, slack = [column for column, _ in chosen], 1e-12
+        middle = np.array([level for _, level in chosen])
+        above = table[:, columns] >= middle + gamma - slack
+        below = table[:, columns] <= middle - gamma + slack
+        return _all_patterns(above[(above | below).all(axis=1)])
+
+    return _most_shattered(log2_bound(len(table)), longer, shattered, limit)
 
 
-def _shatters(table: Any, chosen: Sequence[tuple[int, float]], gamma: float, slack: float) -> bool:
+def _all_patterns(table: NDArray[np.bool_]) -> bool:
+    """Whether every pattern of 0 and 1 is a row."""
     import numpy as np
 
-    above = np.stack(
-        [table[:, column] >= level + gamma - slack for column, level in chosen], axis=1
-    )
-    below = np.stack(
-        [table[:, column] <= level - gamma + slack for column, level in chosen], axis=1
-    )
-    decided = (above | below).all(axis=1)
-    codes = above[decided] @ (1 << np.arange(len(chosen)))
-    return len(np.unique(codes)) == 1 << len(chosen)
+    patterns = 1 << np.arange(table.shape[1])
+    return bool(np.bincount(table @ patterns, minlength=1 << table.shape[1]).all())
 
 
 def log2_bound(queries: int) -> int:
@@ -246,10 +241,8 @@ def class_dimension(values: ArrayLike) -> tuple[int, float, str]:
             wide = 0
         if quarter * wide > gamma * size:
             size, gamma = wide, quarter
-    how = f"shatters {size} {'point' if size == 1 else 'points'}" + (
-        " with a gap of 1/4" if gamma == 0.25 else ""
-    )
-    return size, gamma, how
+    gap = " with a gap of 1/4" if gamma == 0.25 else ""
+    return size, gamma, f"shatters {size} {'point' if size == 1 else 'points'}{gap}"
 
 
 def limit_sentence(

@@ -48,7 +48,7 @@ def net_size(accuracy: float, *, queries: int | None = None, vc: int | None = No
     >>> net_size(0.2, queries=10**6), net_size(0.2, vc=4)
     (726, 9384)
     """
-    _share(accuracy, "accuracy")
+    _share(accuracy=accuracy)
     found = []
     if queries is not None:
         found.append(math.floor(2 * math.log(2 * queries) / accuracy**2) + 1)
@@ -72,7 +72,7 @@ def release_sample_size(
 ) -> int:
     """Theorem 4: rows that suffice for the net mechanism, n >= 4 / (accuracy privacy) (m ln|X| +
     ln(1 / failure))."""
-    _share(failure, "failure")
+    _share(failure=failure)
     points = net_size(accuracy, queries=queries, vc=vc)
     return math.ceil(
         4 / (accuracy * privacy) * (points * universe_bits * math.log(2) + math.log(1 / failure))
@@ -87,8 +87,7 @@ def interval_sample_size(accuracy: float, failure: float, privacy: float, bits: 
     (`search_sample_size`). From its union bound: (4 bits / accuracy) exp(-privacy accuracy^3 n /
     (32 bits)) <= failure.
     """
-    _share(accuracy, "accuracy")
-    _share(failure, "failure")
+    _share(accuracy=accuracy, failure=failure)
     return math.ceil(
         32 * bits / (privacy * accuracy**3) * math.log(4 * bits / (accuracy * failure))
     )
@@ -110,8 +109,7 @@ def search_sample_size(
     From its union bound: 2 queries exp(-3 accuracy n privacy / (40 queries rows_per_unit)) <=
     failure; `privacy` is what the search is given, not the counts.
     """
-    _share(accuracy, "accuracy")
-    _share(failure, "failure")
+    _share(accuracy=accuracy, failure=failure)
     return math.ceil(
         40 * queries * rows_per_unit * math.log(2 * queries / failure) / (3 * accuracy * privacy)
     )
@@ -175,7 +173,7 @@ def laplace_sum_bound(count: int, failure: float = 0.05) -> float:
     best of many is taken. Discrete Laplace noise of the same scale has a smaller moment generating
     function, since sinh(x) / x grows with x.
     """
-    _share(failure, "failure")
+    _share(failure=failure)
     return _chernoff(count, math.log(2 / failure))
 
 
@@ -192,8 +190,7 @@ def union_sample_size(
     >>> [union_sample_size(0.05, 0.05, 1.0, bits=10, intervals=t) for t in (1, 2, 4)]
     [8397, 15058, 27493]
     """
-    _share(accuracy, "accuracy")
-    _share(failure, "failure")
+    _share(accuracy=accuracy, failure=failure)
     if bits < 1 or intervals < 1:
         raise PlanError("bits and intervals must be at least 1.")
     places = (1 << bits) + 1
@@ -209,8 +206,7 @@ def halfspace_parameters(
 ) -> dict[str, float]:
     """Theorem 11: dimensions k, projections m and net size of the thesis's halfspace release
     (astronomical; a proof device)."""
-    for value, what in ((accuracy, "accuracy"), (failure, "failure"), (margin, "margin")):
-        _share(value, what)
+    _share(accuracy=accuracy, failure=failure, margin=margin)
     half = margin / 16
     k = math.ceil(4 * math.log(8 / (accuracy / 2)) / (half**2 - half**3))
     m = math.ceil(12 * (math.log(2 / failure) + math.log(2) * bits * columns))
@@ -234,7 +230,7 @@ def halfspace_log10_sample_size(
 def median_sample_size(accuracy: float, privacy: float, *, queries: int, universe: int) -> int:
     """Theorem 18: rows that the median mechanism needs with the thesis's constants (4.1), (4.2) and
     (4.6)."""
-    _share(accuracy, "accuracy")
+    _share(accuracy=accuracy)
     if queries < 2 or universe < 2:
         raise PlanError(
             "The median mechanism is stated for at least two queries over at least two points."
@@ -262,15 +258,14 @@ def linear_sample_size(
     >>> linear_sample_size(0.2, 0.05, 1.0, universe=1024, queries=10**6)
     100705
     """
-    _share(failure, "failure")
+    _share(failure=failure)
     found = [] if queries is None else [net_size(accuracy, queries=queries)]
     if dimension is not None:
         found.append(fat_net_size(accuracy / 2, dimension))
     if not found:
         raise PlanError("Give queries = ... or dimension = ..., of the class.")
-    points = min(found)
     return math.ceil(
-        4 / (accuracy * privacy) * (points * math.log(universe) + math.log(1 / failure))
+        4 / (accuracy * privacy) * (min(found) * math.log(universe) + math.log(1 / failure))
     )
 
 
@@ -285,7 +280,7 @@ def fat_net_size(accuracy: float, dimension: int) -> int:
     >>> [fat_net_size(0.1, dimension) for dimension in (0, 1, 4)]
     [1467, 242969, 995815]
     """
-    _share(accuracy, "accuracy")
+    _share(accuracy=accuracy)
     if dimension < 0:
         raise PlanError("dimension must not be negative.")
     steps = math.floor(16 / accuracy)
@@ -305,8 +300,7 @@ def _log_patterns(points: int, dimension: int) -> float:
     """ln of (e n / d)^d, which is at least the number of sets of at most d of n points."""
     if dimension == 0:
         return 0.0
-    least = max(points, dimension)
-    return dimension * (1 + math.log(least / dimension))
+    return dimension * (1 + math.log(max(points, dimension) / dimension))
 
 
 def _two_sample_size(reach: float, log_functions: Callable[[int], float]) -> int:
@@ -353,7 +347,7 @@ def choice_loss(
     Holds for the exponential mechanism and for permute-and-flip: either takes a candidate that is t
     behind with probability at most exp(-privacy t / (2 D)).
     """
-    _share(failure, "failure")
+    _share(failure=failure)
     if candidates < 1:
         raise PlanError("A choice needs at least one candidate.")
     return (
@@ -487,8 +481,8 @@ def distributional_gap(counts: Sequence[int], *, modulus: int, privacy: float) -
     `privacy`; samples may differ by up to (modulus - 1) * privacy, which is what distributional
     privacy forbids.
     """
-    folded = [mirrored_mod(count, modulus) for count in counts]
-    return max((abs(a - b) for a, b in itertools.combinations(folded, 2)), default=0) * privacy
+    folded = [mirrored_mod(count, modulus) for count in counts] or [0]
+    return (max(folded) - min(folded)) * privacy
 
 
 def mirrored_mod(x: int, modulus: int) -> int:
@@ -588,6 +582,7 @@ def _smallest_accuracy(n: int, needed: Callable[[float], int]) -> float:
     return high
 
 
-def _share(value: float, what: str) -> None:
-    if not 0 < value < 1:
-        raise PlanError(f"{what} must lie between 0 and 1, not {value}.")
+def _share(**values: float) -> None:
+    for what, value in values.items():
+        if not 0 < value < 1:
+            raise PlanError(f"{what} must lie between 0 and 1, not {value}.")
