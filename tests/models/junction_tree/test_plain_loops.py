@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import dpublish
-from dpublish.models.junction_tree import plain
+from dpublish.models.junction_tree import kernels, plain
 from dpublish.models.junction_tree.fit import fit_model
-from dpublish.models.junction_tree.kernels import compiled
 from every_kind import every_kind
 from models.junction_tree.joined_cases import made
 
@@ -31,7 +30,7 @@ def test_sums_and_factors_are_those_of_the_compiled_loops() -> None:
         base = np.array([0, 2, 1], dtype=np.int32)
         table, factor = rng.random(2 * 3 * 4), rng.random((2, places))
         found = []
-        for loops in (plain, compiled()):
+        for loops in (plain, kernels):
             cells, out = table.copy(), np.empty((2, places))
             loops.scale_and_sum(cells, base, steps, kind, factor, base, steps, kind, out)
             loops.scale_cells(cells, base, steps, kind, factor)
@@ -47,15 +46,15 @@ def test_margins_and_departures_are_those_of_the_compiled_loops() -> None:
     rng = np.random.default_rng(1)
     table, wanted = rng.random((2, 3, 4, 2)), rng.random((3, 2))
     first, second = table.copy(), table.copy()
-    assert plain.fit_axis(first, wanted) == pytest.approx(compiled().fit_axis(second, wanted))
+    assert plain.fit_axis(first, wanted) == pytest.approx(kernels.fit_axis(second, wanted))
     assert first == pytest.approx(second)
     away, shares = rng.normal(0, 3, (50, 3)), rng.dirichlet(np.ones(3), 50)
     sizes, splits = rng.random(50) + 0.5, rng.random(50) + 0.5
     for of_whole in (True, False):
         given = (away, shares, sizes, splits, 2.0, 1.5, of_whole)
-        assert plain.best_size(*given) == compiled().best_size(*given)
+        assert plain.best_size(*given) == kernels.best_size(*given)
     given = (away, shares, sizes, splits, 2.0, 1.5)
-    assert plain.departures(*given) == pytest.approx(compiled().departures(*given))
+    assert plain.departures(*given) == pytest.approx(kernels.departures(*given))
 
 
 def test_a_model_is_the_same_but_for_rounding() -> None:

@@ -10,8 +10,7 @@ take several times the memory and time.
 from __future__ import annotations
 
 import math
-from functools import cache
-from types import SimpleNamespace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +18,9 @@ from numpy.typing import NDArray
 from dpublish.compiled import njit
 from dpublish.models.junction_tree.plain import (
     ALIGNED,
-    LARGEST,
-    LEAP,
-    SMALLEST,
     WHOLE,
-    smooth_counts,
+    likeliest_size,
+    smooth_counts as smooth_counts,  # compiling it takes longer than it ever saves
 )
 
 Floats = NDArray[np.float64]
@@ -199,45 +196,7 @@ def evidence(
     return found
 
 
-@njit(cache=True, nogil=True)
-def best_size(
-    away: Floats,
-    shares: Floats,
-    sizes: Floats,
-    splits: Floats,
-    whole: float,
-    split: float,
-    of_whole: bool,
-) -> float:
-    """The most likely value of `whole`, given `split`, or the other way around; within a factor of
-    two."""
-    best, size, most = 0.0, SMALLEST, 0.0
-    most = evidence(
-        away, shares, sizes, splits, 0.0 if of_whole else whole, split if of_whole else 0.0
-    )
-    while size <= LARGEST:
-        value = evidence(
-            away, shares, sizes, splits, size if of_whole else whole, split if of_whole else size
-        )
-        if value > most:
-            best, most = size, value
-        size *= LEAP
-    factor = math.sqrt(LEAP)
-    while best > 0.0 and factor >= 2.0:
-        middle = best
-        for size in (middle / factor, middle * factor):
-            value = evidence(
-                away,
-                shares,
-                sizes,
-                splits,
-                size if of_whole else whole,
-                split if of_whole else size,
-            )
-            if value > most:
-                best, most = size, value
-        factor = math.sqrt(factor)
-    return best
+best_size = partial(likeliest_size, evidence)
 
 
 @njit(cache=True, nogil=True)
@@ -266,18 +225,3 @@ def departures(
             share = shares[cell, label]
             out[cell, label] = share * (apart * out[cell, label] + more * sum_of)
     return out
-
-
-@cache
-def compiled() -> SimpleNamespace:
-    """All of them, under the names of `plain`."""
-    return SimpleNamespace(
-        sum_cells=sum_cells,
-        scale_cells=scale_cells,
-        scale_and_sum=scale_and_sum,
-        factors=factors,
-        fit_axis=fit_axis,
-        best_size=best_size,
-        departures=departures,
-        smooth_counts=smooth_counts,  # compiling it takes longer than it ever saves
-    )

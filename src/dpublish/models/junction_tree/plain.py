@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,9 +59,9 @@ def loops(cells: int, *, reader: bool) -> Any:
     """The loops for a model of so many cells: the compiled ones, or for readers these."""
     if reader and cells <= LARGE:
         return sys.modules[__name__]
-    from dpublish.models.junction_tree.kernels import compiled
+    from dpublish.models.junction_tree import kernels
 
-    return compiled()
+    return kernels
 
 
 def sum_cells(table: Floats, base: Places, inner: Places, kind: int, out: Floats) -> None:
@@ -133,7 +134,8 @@ def evidence(
     return float(-0.5 * (volume + square - more * across * across / rest).sum())
 
 
-def best_size(
+def likeliest_size(
+    evidence: Callable[[Floats, Floats, Floats, Floats, float, float], float],
     away: Floats,
     shares: Floats,
     sizes: Floats,
@@ -164,6 +166,9 @@ def best_size(
                 best, most = size, value
         factor = math.sqrt(factor)
     return best
+
+
+best_size = partial(likeliest_size, evidence)
 
 
 def departures(
