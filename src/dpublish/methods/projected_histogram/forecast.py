@@ -27,6 +27,8 @@ where more columns are declared than may be chosen. The second holds where half 
 left out, and they are few, and most of them one feature (a number, or two levels): a cut number
 loses what a linear model keeps, and among few columns a single one that matters is seldom hidden.
 By `python -m benchmarks.defaults warnings`."""
+ENOUGH_FOR_MANY = 50
+"""The same where many columns matter, which only the owner can tell (`... defaults many`)."""
 
 
 def expectations(settings: ProjectedSettings, count: ColumnCount) -> dict[str, Any]:
@@ -122,11 +124,12 @@ def choice_sentences(settings: ProjectedSettings, count: ColumnCount) -> list[st
 @dataclass(frozen=True)
 class Room:
     """Rows times epsilon per feature of a linear model of all columns; whether most columns are one
-    feature each; whether they are few, with half of them left out."""
+    feature each; whether they are few, with half of them left out; whether most are numbers."""
 
     plenty: float
     plain: bool
     few: bool
+    numbers: bool
 
     @property
     def for_all(self) -> bool:
@@ -135,7 +138,7 @@ class Room:
     @property
     def for_many(self) -> bool:
         """Whether a classifier of all columns is better where many of them say a little."""
-        return self.plain and self.plenty > PLENTY_WHERE_PLAIN and not self.for_all
+        return self.plenty > ENOUGH_FOR_MANY and not self.for_all
 
 
 def room_for_all(settings: ProjectedSettings, count: ColumnCount) -> Room | None:
@@ -155,6 +158,7 @@ def room_for_all(settings: ProjectedSettings, count: ColumnCount) -> Room | None
         rows * paid / features / (1 if label.base == 2 else label.base),
         features - 1 <= PLAIN_FEATURES * len(axes),
         2 * count.most <= len(axes) <= PLAIN_COLUMNS,
+        2 * sum(axis.ordered for axis in axes) > len(axes),
     )
 
 
@@ -177,10 +181,11 @@ def service_sentences(settings: ProjectedSettings, count: ColumnCount) -> list[s
     room, columns = room_for_all(settings, count), len(settings.domain.axes) - 1
     if room is None or not room.for_many:
         return []
+    otherwise = "either may be better" if room.numbers else "these are about as good or better"
     return [
         f"If many of the {columns} columns say a little about '{settings.target}', "
         f"private-classifier is likely to be better than the {count.most} at most that are "
-        "published here; if a few of them say most of it, these are about as good or better."
+        f"published here; if a few of them say most of it, {otherwise}."
     ]
 
 
