@@ -138,9 +138,9 @@ class Accounts:
             "active": True,
             "created": now(),
         }
-        with self.store.change() as connection:
-            connection.execute(insert(ACCOUNTS).values(**row))
-            record(connection, actor=by, action="account added", subject=name, roles=row["roles"])
+        self.store.add(
+            ACCOUNTS, row, by=by, action="account added", subject=name, roles=row["roles"]
+        )
         return row
 
     def change(
@@ -153,11 +153,8 @@ class Accounts:
     ) -> None:
         """Other roles, or no entry any more. Its sessions end either way."""
         row = self.store.known(ACCOUNTS, "account", id=account)
-        values: dict[str, object] = {}
-        if roles is not None:
-            values["roles"] = write_roles(roles)
-        if active is not None:
-            values["active"] = active
+        given = {"roles": None if roles is None else write_roles(roles), "active": active}
+        values = {name: value for name, value in given.items() if value is not None}
         with self.store.change() as connection:
             set_rows(connection, ACCOUNTS, {"id": account}, values)
             _end_entries(connection, account, links=active is False)
@@ -170,9 +167,9 @@ class Accounts:
                 "This account is the identity provider's: whom that lets in no longer must not "
                 "have another way in. It has no password here."
             )
-        hashed_password = _password_hash(password)
+        values = {"password": _password_hash(password)}
         with self.store.change() as connection:
-            set_rows(connection, ACCOUNTS, {"id": account}, {"password": hashed_password})
+            set_rows(connection, ACCOUNTS, {"id": account}, values)
             _end_entries(connection, account, links=True)
             record(connection, actor=by, action="password set", subject=by)
 
@@ -189,13 +186,8 @@ class Accounts:
     def new_link(self, account: str, *, by: str, hours: float = 24) -> str:
         """A secret that lets a person in once."""
         secret = secrets.token_urlsafe(32)
-        with self.store.change() as connection:
-            connection.execute(
-                insert(LINKS).values(
-                    hash=hashed(secret), account=account, expires=later(hours=hours)
-                )
-            )
-            record(connection, actor=by, action="link made", subject=account)
+        row = {"hash": hashed(secret), "account": account, "expires": later(hours=hours)}
+        self.store.add(LINKS, row, by=by, action="link made", subject=account)
         return secret
 
     def use_link(self, secret: str) -> Row | None:
@@ -205,33 +197,27 @@ class Accounts:
             return None
         if not self.store.set(LINKS, {"hash": row["hash"], "used": None}, {"used": now()}):
             return None
-        account = self.store.one(ACCOUNTS, id=row["account"])
-        return account if account is not None and account["active"] else None
+        return self.store.one(ACCOUNTS, id=row["account"], active=True)
 
     # -- API tokens
 
     def new_token(self, account: str, name: str, roles: Iterable[Role], *, by: str) -> str:
         """An API token, shown this once. It may what its roles may, while its account has them."""
-        row = self.store.known(ACCOUNTS, "account", id=account)
-        given = frozenset(roles) & read_roles(row["roles"])
+        held = self.store.known(ACCOUNTS, "account", id=account)
+        given = write_roles(frozenset(roles) & read_roles(held["roles"]))
         if not given:
             raise InputError("A token needs at least one role that its account has.")
         token = TOKEN_PREFIX + secrets.token_urlsafe(32)
-        with self.store.change() as connection:
-            connection.execute(
-                insert(TOKENS).values(
-                    id=secrets.token_hex(8),
-                    account=account,
-                    name=name.strip()[:80] or "token",
-                    hash=hashed(token),
-                    roles=write_roles(given),
-                    created=now(),
-                    expires=later(days=self._days),
-                )
-            )
-            record(
-                connection, actor=by, action="token made", subject=name, roles=write_roles(given)
-            )
+        row = {
+            "id": secrets.token_hex(8),
+            "account": account,
+            "name": name.strip()[:80] or "token",
+            "hash": hashed(token),
+            "roles": given,
+            "created": now(),
+            "expires": later(days=self._days),
+        }
+        self.store.add(TOKENS, row, by=by, action="token made", subject=name, roles=given)
         return token
 
     def tokens(self, account: str) -> list[Row]:
@@ -248,15 +234,14 @@ class Accounts:
         row = self.store.one(TOKENS, hash=hashed(token))
         if row is None or row["ended"] is not None or row["expires"] < now():
             return None
-        account = self.store.one(ACCOUNTS, id=row["account"])
-        if account is None or not account["active"]:
+        account = self.store.one(ACCOUNTS, id=row["account"], active=True)
+        if account is None:
             return None
-        roles = read_roles(row["roles"]) & read_roles(account["roles"])
         return Actor(
             account=account["id"],
             name=account["name"],
             shown=account["shown"],
-            roles=roles,
+            roles=read_roles(row["roles"]) & read_roles(account["roles"]),
             via="token",
         )
 
@@ -297,8 +282,8 @@ class Accounts:
             return None
         if not hmac.compare_digest(row["bound"], self._signed("browser", browser)):
             return None
-        account = self.store.one(ACCOUNTS, id=row["account"])
-        if account is None or not account["active"]:
+        account = self.store.one(ACCOUNTS, id=row["account"], active=True)
+        if account is None:
             return None
         if row["seen"] < later(minutes=-1):
             self.store.set(LOGINS, {"hash": row["hash"]}, {"seen": now()})

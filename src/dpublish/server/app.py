@@ -9,10 +9,11 @@ import logging
 import secrets
 import threading
 import time
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from importlib import import_module
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -24,9 +25,9 @@ from starlette.routing import Route as Path_
 
 from dpublish.errors import BudgetError, InputError, LedgerUnavailable, PublishError
 from dpublish.owned import owned_folder, replace_owned
-from dpublish.requests.ledger import LedgerStatus
 from dpublish.server import security
 from dpublish.server.accounts import Accounts, Actor, Role, office_key
+from dpublish.server.api.bodies import BODIES
 from dpublish.server.catalogue import Catalogue, OpenReleases
 from dpublish.server.config import Config
 from dpublish.server.datasets import Datasets
@@ -34,15 +35,14 @@ from dpublish.server.desk import Desks
 from dpublish.server.jobs import JobRunner
 from dpublish.server.pages.templates import Pages
 from dpublish.server.releases import Releases
-from dpublish.server.routes import ROUTES, Route
+from dpublish.server.routes import ROUTES, Route, load
 from dpublish.server.security import Hide, Rate, TooLarge, form_key_right, from_here
-from dpublish.server.store import RELEASES, Row, Store
+from dpublish.server.store import PROPOSALS, RELEASES, Row, Store
 
 LOG = logging.getLogger("dpublish.server")
 CACHE_TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n"
 UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _HEALTH_SECONDS = 10.0
-Handler = Callable[..., Any]
 
 
 class Office:
@@ -73,7 +73,17 @@ class Office:
         self.releases = Releases(config, self.store, self.datasets, self.jobs, self.desks)
         self.catalogue = Catalogue(self.releases, self.pages)
         self.releases.changed = self.catalogue.refresh
-        self.hide = Hide(_secrets_of(config))
+        self.hide = Hide(
+            {
+                str(config.state): "the state folder",
+                config.ledger_url: "the ledger",
+                config.database_url: "the service's database",
+                **{
+                    str(place.folder or place.database): f"the place '{name}'"
+                    for name, place in config.all_places.items()
+                },
+            }
+        )
         self.open_releases = OpenReleases()
         self.login_rate = Rate(limits.logins_per_minute)
         self.rate = Rate(limits.requests_per_minute)
@@ -125,7 +135,7 @@ class Office:
                 try:
                     budgets = self.datasets.budgets()
                     if budgets:
-                        LedgerStatus(url=self.config.ledger_url, name=budgets[0]["name"]).run()
+                        self.datasets.spending(budgets[0]["name"])
                 except PublishError:
                     found["ledger"] = "cannot be read"
                 except Exception:
@@ -139,17 +149,6 @@ class Office:
         self.jobs.close()
         self.desks.stop()
         self.store.close()
-
-
-def _secrets_of(config: Config) -> dict[str, str]:
-    known = {
-        str(config.state): "the state folder",
-        config.ledger_url: "the ledger",
-        config.database_url: "the service's database",
-    }
-    for name, place in config.all_places.items():
-        known[str(place.folder or place.database)] = f"the place '{name}'"
-    return known
 
 
 def office_of(request: Request) -> Office:
@@ -182,13 +181,18 @@ def desk_of(request: Request) -> Row:
     return known(next(seen, None), "desk")
 
 
-def release_file(request: Request, office: Office) -> Response:
+def proposal_of(request: Request) -> Row:
+    """The proposal that a path names."""
+    row = office_of(request).store.one(PROPOSALS, id=request.path_params["proposal"])
+    return known(row, "proposal")
+
+
+def release_file(release: Row, office: Office) -> Response:
     """The release file itself.
 
     That of the release which a path names, whether it is public or not."""
-    row = release_of(request)
-    path = office.releases.file_of(row["name"])
-    if row["state"] in ("making", "failed") or not path.exists():
+    path = office.releases.file_of(release["name"])
+    if release["state"] in ("making", "failed") or not path.exists():
         raise HTTPException(404, "There is no such file.")
     return FileResponse(path, media_type="application/zip", filename=path.name)
 
@@ -205,7 +209,10 @@ def create_app(config: Config) -> Starlette:
         office.close()
 
     app = Starlette(
-        routes=[_path(one) for one in ROUTES],
+        routes=[
+            Path_(one.path, _guarded(one), methods=list(one.methods), name=one.handler)
+            for one in ROUTES
+        ],
         middleware=[Middleware(security.Outer, hosts=config.hosts, secure=config.secure)],
         exception_handlers={HTTPException: _http_failure, Exception: _failure},
         lifespan=living,
@@ -226,32 +233,44 @@ async def _chores(office: Office) -> None:
         await asyncio.sleep(1)
 
 
-def _path(route: Route) -> Path_:
-    return Path_(route.path, _guarded(route), methods=list(route.methods), name=route.handler)
+_PARTS: Final[Mapping[str, Callable[[Request], Any]]] = {
+    "actor": attrgetter("state.actor"),
+    "form": attrgetter("state.form"),
+    "catalogue": attrgetter("app.state.office.catalogue"),
+    "office": office_of,
+    "dataset": dataset_of,
+    "desk": desk_of,
+    "proposal": proposal_of,
+    "release": release_of,
+}
 
 
-def load(handler: str) -> Handler:
-    module, _, name = handler.partition(":")
-    found: Handler = getattr(import_module(f"dpublish.server.{module}"), name)
-    return found
+def _part(request: Request, route: Route, name: str) -> Any:
+    """What a handler's parameter of this name stands for; see `routes`."""
+    if name == "request":
+        return request
+    if name == "given":
+        return BODIES[route.handler].read(request.state.json)
+    return _PARTS[name](request) if name in _PARTS else request.path_params[name]
 
 
 def _guarded(route: Route) -> Callable[[Request], Awaitable[Response]]:
     handler = load(route.handler)
-    in_loop = inspect.iscoroutinefunction(handler)
+    taken = inspect.signature(handler).parameters.values()
+    names = [one.name for one in taken if one.kind is not one.KEYWORD_ONLY]
 
-    async def run(request: Request, office: Office) -> Response:
-        answer: Response = (
-            await handler(request, office)
-            if in_loop
-            else await run_in_threadpool(handler, request, office)
-        )
-        return answer
+    def run(request: Request) -> Any:
+        return handler(*[_part(request, route, name) for name in names])
+
+    async def in_thread(request: Request) -> Any:
+        return await run_in_threadpool(run, request)
+
+    answering = run if inspect.iscoroutinefunction(handler) else in_thread
 
     async def endpoint(request: Request) -> Response:
-        office = office_of(request)
+        answer: Response
         try:
-            answer = await _admit(office, request, route) or await run(request, office)
+            answer = await _admit(request, route) or await answering(request)
         except TooLarge:
             answer = _refused(request, route, 413, "This is longer than the service takes.")
         except (PublishError, HTTPException) as error:
@@ -259,15 +278,15 @@ def _guarded(route: Route) -> Callable[[Request], Awaitable[Response]]:
         except Exception as error:
             answer = _refused(request, route, 500, _incident(error))
         if "cache-control" not in answer.headers:
-            security.no_store(answer.headers)
+            answer.headers["cache-control"] = "no-store"  # what is behind login is in no cache
         return answer
 
     return endpoint
 
 
-async def _admit(office: Office, request: Request, route: Route) -> Response | None:
+async def _admit(request: Request, route: Route) -> Response | None:
     """Let a request in, or say why not. What it carries is read here, after who it is is known."""
-    unsafe = request.method in UNSAFE
+    office = office_of(request)
     actor: Actor | None = None
     if route.who == "public" and not office.public_rate.allows(office.address_of(request)):
         return _refused(request, route, 429, "Too many requests. Wait a minute.")
@@ -276,11 +295,15 @@ async def _admit(office: Office, request: Request, route: Route) -> Response | N
         if actor is None:
             return _unknown(request, route)
         if isinstance(route.who, frozenset) and not actor.may(route.who):
-            return _refused(request, route, 403, _may_not(route.who))
+            words = " or ".join(sorted(route.who))
+            message = (
+                f"This is for people with the role {words}. An admin of this office gives roles."
+            )
+            return _refused(request, route, 403, message)
         if not office.rate.allows(actor.account):
             return _refused(request, route, 429, "Too many requests. Wait a minute.")
         request.state.actor = actor
-    if unsafe:
+    if request.method in UNSAFE:
         from_browser = route.kind == "form" if actor is None else actor.via == "session"
         if from_browser and not from_here(request, frozenset(office.origins)):
             return _refused(
@@ -290,22 +313,19 @@ async def _admit(office: Office, request: Request, route: Route) -> Response | N
         most = limits.form_bytes + (uploads.max_bytes if route.upload and uploads.allowed else 0)
         request._receive = security.limited(request.receive, most, request.headers)
         if route.kind == "form":
-            given = await request.form(max_files=4, max_fields=5000, max_part_size=most)
-            request.state.form = given
-            if actor is not None and not form_key_right(given.get("form_key"), actor.form_key):
+            form = await request.form(max_files=4, max_fields=5000, max_part_size=most)
+            if actor is not None and not form_key_right(form.get("form_key"), actor.form_key):
                 return _refused(
                     request,
                     route,
                     403,
                     "This form is out of date. Go back, reload it and send it again.",
                 )
+            request.state.form = form
         else:
-            if actor is not None and actor.via == "session":
-                sent = request.headers.get("x-form-key")
-                if not form_key_right(sent, actor.form_key):
-                    return _refused(
-                        request, route, 403, "The header X-Form-Key is missing or wrong."
-                    )
+            sent = request.headers.get("x-form-key")
+            if from_browser and actor is not None and not form_key_right(sent, actor.form_key):
+                return _refused(request, route, 403, "The header X-Form-Key is missing or wrong.")
             request.state.json = _document(await request.body())
     return None
 
@@ -317,9 +337,8 @@ def _identify(office: Office, request: Request, route: Route) -> Actor | None:
         # pages are for people: a token opens the API alone
         right = route.kind == "json" and scheme.lower() == "bearer"
         return office.accounts.by_token(token.strip()) if right else None
-    cookie = request.cookies.get(office.cookie)
-    browser = request.headers.get("user-agent", "")
-    return office.accounts.by_cookie(cookie, browser) if cookie else None
+    cookie = request.cookies.get(office.cookie, "")
+    return office.accounts.by_cookie(cookie, request.headers.get("user-agent", ""))
 
 
 def _document(body: bytes) -> Any:
@@ -329,11 +348,6 @@ def _document(body: bytes) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError):
         raise InputError("The body is not JSON.") from None
-
-
-def _may_not(roles: frozenset[Role]) -> str:
-    words = " or ".join(sorted(roles))
-    return f"This is for people with the role {words}. An admin of this office gives roles."
 
 
 def _unknown(request: Request, route: Route) -> Response:
@@ -349,7 +363,7 @@ def _unknown(request: Request, route: Route) -> Response:
 
 def failed(kind: str, message: str, exit_code: int, status: int) -> JSONResponse:
     """The one shape of failures in JSON, as on the command line."""
-    error: Mapping[str, Any] = {"type": kind, "message": message, "exit_code": exit_code}
+    error = {"type": kind, "message": message, "exit_code": exit_code}
     return JSONResponse({"error": error}, status_code=status)
 
 
@@ -368,9 +382,14 @@ _KINDS = {
 def _refused(request: Request, route: Route | None, status: int, message: str) -> Response:
     if (route is not None and route.kind == "json") or request.url.path.startswith("/api/"):
         return failed(_KINDS.get(status, "UsageError"), message, 70 if status == 500 else 2, status)
-    office = office_of(request)
     actor = getattr(request.state, "actor", None)
-    return office.pages.show("error.html", actor, status=status, code=status, message=message)
+    return office_of(request).pages.show(
+        "error.html", actor, status=status, code=status, message=message
+    )
+
+
+_STATUS: Final = ((LedgerUnavailable, 503), (BudgetError, 409), (InputError, 400))
+"""Of the failures that are told in full, the first that fits; any other is 500."""
 
 
 def _explained(request: Request, route: Route, error: Exception) -> Response:
@@ -378,29 +397,19 @@ def _explained(request: Request, route: Route, error: Exception) -> Response:
         return _refused(request, route, error.status_code, str(error.detail))
     assert isinstance(error, PublishError)
     message = office_of(request).hide(str(error))
-    status = status_of(error)
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
     if route.kind == "json":
         return failed(type(error).__name__, message, error.exit_code, status)
     return _refused(request, route, status, message)
 
 
-def status_of(error: PublishError) -> int:
-    if isinstance(error, LedgerUnavailable):
-        return 503
-    if isinstance(error, BudgetError):
-        return 409
-    return 400 if isinstance(error, InputError) else 500
-
-
 def _incident(error: BaseException) -> str:
     """A failure that was not foreseen: where, into the log; its words could quote anything."""
     incident = secrets.token_hex(4)
-    trace = error.__traceback__
-    where = []
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        where.append(f"{code.co_qualname} line {trace.tb_lineno}")
-        trace = trace.tb_next
+    where = [
+        f"{frame.f_code.co_qualname} line {line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
     LOG.error(
         "incident %s: %s in %s", incident, type(error).__name__, " < ".join(reversed(where[-6:]))
     )
@@ -421,13 +430,12 @@ async def _failure(request: Request, error: Exception) -> Response:
     return _refused(request, None, 500, _incident(error))
 
 
-def health(request: Request, office: Office) -> Response:
+def health(office: Office) -> Response:
     """Whether the service can do its work: its tables and its ledger can be read."""
     found = office.health()
     return JSONResponse(found, status_code=200 if found["status"] == "ok" else 503)
 
 
-def me(request: Request, office: Office) -> Response:
+def me(actor: Actor) -> Response:
     """Who the caller is, and what they may."""
-    actor: Actor = request.state.actor
     return JSONResponse({"account": actor.name, "name": actor.shown, "roles": sorted(actor.roles)})

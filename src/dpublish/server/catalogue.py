@@ -15,14 +15,16 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from dpublish.requests.analyst import open_for
-from dpublish.server.pages.templates import Pages, decimal
+from dpublish.server.pages.templates import Pages, decimal, statics
 from dpublish.server.releases import Releases
 from dpublish.server.store import Row
 
@@ -34,6 +36,7 @@ KINDS: Final = {
     ".parquet": "application/vnd.apache.parquet",
     ".dpr": "application/zip",
 }
+_STATIC_KINDS: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 NAMES: Final = {
     "page.html": "The page: look up counts, with limits",
     "report.html": "The report, for printing",
@@ -83,23 +86,29 @@ class Catalogue:
         """Make everything again; whoever asks meanwhile gets what was there before."""
         with self._lock:
             rows = self._releases.all()
-            shown = [self._entry(row) for row in rows if row["state"] == "published"]
-            shown.sort(key=lambda one: one["published"], reverse=True)
-            withdrawn = [self._entry(row) for row in rows if row["state"] == "withdrawn"]
+            shown = sorted(
+                (self._entry(row) for row in rows if row["state"] == "published"),
+                key=lambda one: one["published"],
+                reverse=True,
+            )
             answers = {
                 "/": self._home(shown, ""),
                 "/catalogue.json": _document(self._json(shown)),
                 "/catalogue.jsonld": _document(self._dcat(shown), "application/ld+json"),
                 "/feed.json": _document(self._feed(shown), "application/feed+json"),
+                **{
+                    f"/releases/{one['name']}": self._page(
+                        "public_release.html", one=one, address=self.address
+                    )
+                    for one in shown
+                },
             }
-            for one in shown:
-                text = self._pages.text("public_release.html", None, one=one, address=self.address)
-                answers[f"/releases/{one['name']}"] = Answer.of(text)
             gone = {
-                f"/releases/{one['name']}": Answer.of(
-                    self._pages.text("public_withdrawn.html", None, one=one)
+                f"/releases/{row['name']}": self._page(
+                    "public_withdrawn.html", one=self._entry(row)
                 )
-                for one in withdrawn
+                for row in rows
+                if row["state"] == "withdrawn"
             }
             self.listed, self.answers, self.gone = shown, answers, gone
             self._found.clear()
@@ -126,8 +135,10 @@ class Catalogue:
         return self._releases.public_folder(name) / file
 
     def _home(self, shown: list[dict[str, Any]], words: str) -> Answer:
-        text = self._pages.text("home.html", None, shown=shown, words=words, address=self.address)
-        return Answer.of(text)
+        return self._page("home.html", shown=shown, words=words, address=self.address)
+
+    def _page(self, template: str, **given: Any) -> Answer:
+        return Answer.of(self._pages.text(template, None, **given))
 
     def _entry(self, row: Row) -> dict[str, Any]:
         facts = json.loads(row["facts"] or "{}")
@@ -160,13 +171,12 @@ class Catalogue:
             "cost": cost_words(facts.get("privacy", {}).get("cost", {})),
             "address": f"{self.address}/releases/{name}",
         }
-        entry["citation"] = _citation(entry)
-        words = [name, row["title"], *map(str, about.values()), facts.get("method", "")]
-        words += [
+
+        columns = [
             str(one.get(key) or "") for one in facts.get("columns", []) for key in ("name", "title")
         ]
-        entry["text"] = " ".join(words).lower()
-        return entry
+        words = [name, row["title"], *map(str, about.values()), facts.get("method", ""), *columns]
+        return {**entry, "citation": _citation(entry), "text": " ".join(words).lower()}
 
     def _json(self, shown: list[dict[str, Any]]) -> dict[str, Any]:
         return {
@@ -236,7 +246,9 @@ class Catalogue:
 
 def _dcat_dataset(one: Mapping[str, Any]) -> dict[str, Any]:
     about = one["about"]
-    made: dict[str, Any] = {
+    publisher = about.get("publisher")
+    licence = about.get("licence")
+    return {
         "@id": one["address"],
         "@type": "dcat:Dataset",
         "dct:identifier": one["name"],
@@ -257,12 +269,9 @@ def _dcat_dataset(one: Mapping[str, Any]) -> dict[str, Any]:
             }
             for file in one["offered"]
         ],
+        **({"dct:publisher": {"@type": "foaf:Agent", "foaf:name": publisher}} if publisher else {}),
+        **({"dct:license": licence} if licence else {}),
     }
-    if about.get("publisher"):
-        made["dct:publisher"] = {"@type": "foaf:Agent", "foaf:name": about["publisher"]}
-    if about.get("licence"):
-        made["dct:license"] = about["licence"]
-    return made
 
 
 def _document(value: Mapping[str, Any], kind: str = "application/json") -> Answer:
@@ -316,14 +325,53 @@ def _page_of(path: Path, changed: int) -> tuple[Answer, str]:
 
 def file_response(path: Path, request: Request) -> Response:
     """A public file. Pages are shown, everything else is saved."""
-    kind = KINDS.get(path.suffix, "application/octet-stream")
     if path.suffix == ".html":
         page, policy = _page_of(path, path.stat().st_mtime_ns)
         answer = page.response(request)
         answer.headers["content-security-policy"] = policy
         return answer
-    headers = {"cache-control": FRESH}
-    return FileResponse(path, media_type=kind, filename=path.name, headers=headers)
+    kind = KINDS.get(path.suffix, "application/octet-stream")
+    return FileResponse(path, media_type=kind, filename=path.name, headers={"cache-control": FRESH})
+
+
+# Pages for everybody: no login, no cookies.
+
+
+async def home(request: Request, catalogue: Catalogue) -> Response:
+    words = request.query_params.get("q", "").strip() if request.url.query else ""
+    found = catalogue.search(words) if words else catalogue.answers["/"]
+    return found.response(request)
+
+
+async def feed(request: Request, catalogue: Catalogue) -> Response:
+    return catalogue.answers[request.url.path].response(request)
+
+
+async def release(request: Request, name: str, catalogue: Catalogue) -> Response:
+    path = f"/releases/{name}"
+    if path in catalogue.gone:
+        return catalogue.gone[path].response(request, 410)
+    if path not in catalogue.answers:
+        raise HTTPException(404, "There is no published release of that name.")
+    return catalogue.answers[path].response(request)
+
+
+async def release_file(request: Request, name: str, file: str, catalogue: Catalogue) -> Response:
+    path = catalogue.file(name, file)
+    if path is not None:
+        return file_response(path, request)
+    if f"/releases/{name}" in catalogue.gone:
+        raise HTTPException(410, "This release was withdrawn.")
+    raise HTTPException(404, "There is no such file.")
+
+
+async def static(file: str) -> Response:
+    if file not in statics():
+        raise HTTPException(404, "There is no such file.")
+    content = (files("dpublish.server") / "static" / file).read_bytes()
+    kind = _STATIC_KINDS[file.rpartition(".")[2]]
+    keep = {"cache-control": "public, max-age=31536000, immutable"}
+    return Response(content, media_type=kind, headers=keep)
 
 
 # Published releases that are kept open, by the hash of their file, and what they answered.
@@ -338,17 +386,14 @@ class OpenReleases:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: OrderedDict[str, tuple[Any, threading.Lock]] = OrderedDict()
-        self._answers: OrderedDict[tuple[str, ...], bytes] = OrderedDict()
-
-    def known(self, where: tuple[str, ...]) -> bytes | None:
-        return self._answers.get(where)
+        self.answers: OrderedDict[tuple[str, ...], bytes] = OrderedDict()
 
     def keep(self, where: tuple[str, ...], answer: bytes) -> None:
         if len(answer) <= 20_000:
             with self._lock:
-                self._answers[where] = answer
-                while len(self._answers) > KEPT_ANSWERS:
-                    self._answers.popitem(last=False)
+                self.answers[where] = answer
+                while len(self.answers) > KEPT_ANSWERS:
+                    self.answers.popitem(last=False)
 
     def get(self, path: Path, digest: str) -> tuple[Any, threading.Lock]:
         with self._lock:

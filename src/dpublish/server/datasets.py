@@ -18,6 +18,7 @@ from sqlalchemy import insert
 
 from dpublish.errors import InputError, SchemaError
 from dpublish.owned import owned_folder, replace_owned
+from dpublish.requests.ledger import LedgerStatus
 from dpublish.requests.schemas import CheckSchema
 from dpublish.server.config import Config, Place
 from dpublish.server.store import BUDGETS, DATASETS, SCHEMAS, Row, Store, now, record, set_rows
@@ -127,10 +128,8 @@ class Datasets:
             "population": population, "digest": None, "created": now(), "creator": by,
             "removed": None,
         }  # fmt: skip
-        with self.store.change() as connection:
-            connection.execute(insert(DATASETS).values(**row))
-            record(connection, actor=by, action="data set added", subject=name, place=place)
-        owned_folder(self.folder(name))
+        self.store.add(DATASETS, row, by=by, action="data set added", subject=name, place=place)
+        self.folder(name)
         return row
 
     def remove(self, name: str, *, by: str) -> None:
@@ -142,7 +141,10 @@ class Datasets:
     # -- schemas
 
     def folder(self, name: str) -> Path:
-        return self.config.state / "files" / named(name, "data set")
+        """Of what is declared about a data set; it is made where it is missing."""
+        home = self.config.state / "files" / named(name, "data set")
+        owned_folder(home)
+        return home
 
     def editing(self, name: str) -> str | None:
         """The text that is being worked on; it may have been drafted from rows, and so it is kept
@@ -152,7 +154,6 @@ class Datasets:
 
     def edit(self, name: str, text: str | None) -> None:
         path = self.folder(name) / "editing.toml"
-        owned_folder(path.parent)
         if text is None:
             path.unlink(missing_ok=True)
         else:
@@ -165,9 +166,7 @@ class Datasets:
         path = self.folder(dataset["name"]) / f"schema-{dataset['digest'][:16]}.toml"
         if not path.exists():  # the table is what counts; the file is made from it
             held = {"dataset": dataset["name"], "digest": dataset["digest"]}
-            row = self.store.one(SCHEMAS, **held)
-            assert row is not None
-            owned_folder(path.parent)
+            row = self.store.known(SCHEMAS, "schema", **held)
             replace_owned(path, row["toml"].encode())
         return path
 
@@ -181,7 +180,6 @@ class Datasets:
         except SchemaError as error:
             return None, [str(error)]
         path = self.folder(name) / "examined.toml"
-        owned_folder(path.parent)
         replace_owned(path, text.encode())
         try:
             found = CheckSchema(path=path).run()
@@ -216,6 +214,10 @@ class Datasets:
 
     def budgets(self) -> list[Row]:
         return sorted(self.store.rows(BUDGETS), key=lambda row: row["name"])
+
+    def spending(self, budget: str) -> Mapping[str, Any]:
+        """What is spent of a budget and what is left, as the ledger says."""
+        return LedgerStatus(url=self.config.ledger_url, name=budget).run().to_json()
 
 
 def own_files(text: str) -> None:

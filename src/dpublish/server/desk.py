@@ -35,6 +35,7 @@ from dpublish.server.store import (
     Row,
     Store,
     now,
+    picked,
     record,
     set_rows,
 )
@@ -69,19 +70,16 @@ class Proposals:
         **amounts: str | None,
     ) -> str:
         one = secrets.token_hex(8)
-        pinned = {**request, "digest": dataset["digest"]}
-        with self.store.change() as connection:
-            connection.execute(
-                insert(PROPOSALS).values(
-                    id=one, dataset=dataset["name"], release=name, title=titled(title, name),
-                    request=json.dumps(pinned), state="proposed", proposer=by.name, created=now(),
-                    why=why.strip()[:4000] or None, two_person=self.config.two_person,
-                )
-            )  # fmt: skip
-            record(
-                connection, actor=by.name, action=f"{what} proposed", subject=name, proposal=one,
-                **amounts,
-            )  # fmt: skip
+        row = {
+            "id": one, "dataset": dataset["name"], "release": name, "title": titled(title, name),
+            "request": json.dumps({**request, "digest": dataset["digest"]}), "state": "proposed",
+            "proposer": by.name, "created": now(), "why": why.strip()[:4000] or None,
+            "two_person": self.config.two_person,
+        }  # fmt: skip
+        self.store.add(
+            PROPOSALS, row, by=by.name, action=f"{what} proposed", subject=name, proposal=one,
+            **amounts,
+        )  # fmt: skip
         return one
 
     def accept(
@@ -168,13 +166,16 @@ class Desks:
         self, dataset: Row, *, method: str, settings: Mapping[str, str], epsilon: str
     ) -> Mapping[str, Any]:
         """What a desk would promise, from the schema alone."""
-        asked = PlanSession(
-            schema=self.datasets.schema_path(dataset),
-            method=method,
-            settings=settings,
-            epsilon=epsilon,
+        return (
+            PlanSession(
+                schema=self.datasets.schema_path(dataset),
+                method=method,
+                settings=settings,
+                epsilon=epsilon,
+            )
+            .run()
+            .to_json()
         )
-        return asked.run().to_json()
 
     def begin(self, proposal: Row, decided: Mapping[str, Any], *, by: Actor) -> str:
         """A proposal for a desk is approved: the job that pays begins. Says the job."""
@@ -201,13 +202,12 @@ class Desks:
     def settle(self) -> None:
         """Write down what the jobs that open desks have come to."""
         for row in self.store.rows(DESKS, state="opening"):
-            if row["job"]:
-                status = self.jobs.status(row["job"])
-                if status.over:
-                    state = "open" if status.state == "done" else "failed"
-                    held = {"name": row["name"], "state": "opening", "job": row["job"]}
-                    if self.store.set(DESKS, held, {"state": state}):
-                        self.store.did(status.actor, f"desk {state}", row["name"])
+            status = self.jobs.status(row["job"]) if row["job"] else None
+            if status is not None and status.over:
+                state = "open" if status.state == "done" else "failed"
+                held = picked(row, "name", "state", "job")
+                if self.store.set(DESKS, held, {"state": state}):
+                    self.store.did(status.actor, f"desk {state}", row["name"])
 
     # -- desks and seats
 
@@ -261,14 +261,13 @@ class Desks:
     def status(self, desk: str, actor: Actor | None = None) -> dict[str, Any]:
         """What the desk promises and what is left of it, and of the caller's own questions."""
         row = self.get(desk)
-        shown = {key: row[key] for key in ("name", "title", "dataset", "state", "created")}
+        shown = picked(row, "name", "title", "dataset", "state", "created")
         session = self._process(desk).status() if row["state"] in ("open", "closed") else {}
         seat = None if actor is None else self.seat(desk, actor)
-        own = None
         if seat is not None:
-            counts = {key: seat[key] for key in ("allowed", "asked", "hard")}
-            own = {**counts, "left": max(0, seat["allowed"] - seat["asked"])}
-        return {**shown, "session": session, "seat": own}
+            left = max(0, seat["allowed"] - seat["asked"])
+            seat = {**picked(seat, "allowed", "asked", "hard"), "left": left}
+        return {**shown, "session": session, "seat": seat}
 
     def ask(self, desk: str, query: str, key: str, *, by: Actor) -> dict[str, Any]:
         """One question of somebody who has a seat. On disk before it is answered."""

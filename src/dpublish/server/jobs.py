@@ -27,13 +27,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from sqlalchemy import insert
-
 from dpublish.errors import LedgerUnavailable
 from dpublish.owned import owned_folder, replace_owned
 from dpublish.requests.base import Request, plain
 from dpublish.requests.ledger import OfKey, actor_of
-from dpublish.server.store import JOBS, Row, Store, now, record, set_rows
+from dpublish.server.store import JOBS, Store, now, picked, record, set_rows
 from dpublish.server.worker import CANCELLED, FAILURE, LOCK, ORDER, RESULTS, STEP
 
 DOOR: Final = "dpublish serve"
@@ -109,31 +107,33 @@ class JobRunner:
         job = secrets.token_hex(8)
         home = self.folder / job
         owned_folder(home)
-        keyed = [_keyed(one, job) for one in requests]
-        documents = [plain(one.to_json()) for one in keyed]
-        by = actor_of({"who": actor, "door": DOOR, **(approval or {})})
-        order = {"requests": documents, "actor": by.to_json()}
+        order = {
+            "requests": [plain(_keyed(one, job).to_json()) for one in requests],
+            "actor": actor_of({"who": actor, "door": DOOR, **(approval or {})}).to_json(),
+        }
         replace_owned(home / ORDER, json.dumps(order).encode())
-        with self.store.change() as connection:
-            connection.execute(
-                insert(JOBS).values(
-                    id=job,
-                    subject=subject,
-                    requests=json.dumps([one.verb for one in keyed]),
-                    state="waiting",
-                    actor=actor,
-                    created=now(),
-                    spent=False,
-                )
-            )
-            record(connection, actor=actor, action="job started", subject=subject, job=job)
+        row = {
+            "id": job, "subject": subject, "requests": json.dumps([one.verb for one in requests]),
+            "state": "waiting", "actor": actor, "created": now(), "spent": False,
+        }  # fmt: skip
+        self.store.add(JOBS, row, by=actor, action="job started", subject=subject, job=job)
         self._begin(job)
         return job
 
     def status(self, job: str) -> JobStatus:
         """Where it is; an InputError where there is none."""
         row = self.store.known(JOBS, "job", id=job)
-        return _status(row, self.folder / job)
+        step = row["step"]
+        with contextlib.suppress(OSError):
+            step = (self.folder / job / STEP).read_text(encoding="utf-8")
+        return JobStatus(
+            **picked(
+                row, "id", "subject", "state", "actor", "created", "started", "ended", "spent"
+            ),
+            verbs=tuple(json.loads(row["requests"])),
+            step=step,
+            error=None if row["error"] is None else json.loads(row["error"]),
+        )
 
     def results(self, job: str) -> Sequence[Mapping[str, Any]]:
         """What its requests answered, as JSON; may be as private as the rows. Empty until it is
@@ -150,7 +150,9 @@ class JobRunner:
         (home / CANCELLED).touch(mode=0o600)
         self.store.did(actor, "job cancelled", job)
         if not _signal(home, signal.SIGTERM):  # it waits for its turn, or has just ended
-            self._end_waiting(job)
+            error = json.dumps(_cancelled(NOT_PAID))
+            ended = {"state": "cancelled", "ended": now(), "error": error}
+            self.store.set(JOBS, {"id": job, "state": "waiting"}, ended)
         else:
             threading.Thread(target=self._insist, args=(home,), daemon=True).start()
         return self.status(job)
@@ -222,7 +224,10 @@ class JobRunner:
         while child.poll() is None if child else _held(home):
             if time.monotonic() > latest:
                 _signal(home, signal.SIGKILL)
-                replace_owned(home / FAILURE, json.dumps(_too_long(self._seconds)).encode())
+                minutes = self._seconds / 60
+                text = f"The job was ended because it ran for more than {minutes:g} minutes."
+                failure = {"type": "TooLong", "message": text, "exit_code": 6}
+                replace_owned(home / FAILURE, json.dumps(failure).encode())
             if self._closed.wait(_LOOK):
                 return
 
@@ -232,10 +237,6 @@ class JobRunner:
         while time.monotonic() < latest and _held(home):
             time.sleep(_LOOK)
         _signal(home, signal.SIGKILL)
-
-    def _end_waiting(self, job: str) -> None:
-        ended = {"state": "cancelled", "ended": now(), "error": json.dumps(_cancelled(NOT_PAID))}
-        self.store.set(JOBS, {"id": job, "state": "waiting"}, ended)
 
     def _record_end(self, job: str, home: Path) -> None:
         """Say in the tables how it ended, with what the ledger knows of its payment."""
@@ -285,9 +286,9 @@ def _payment(home: Path) -> tuple[bool, str]:
         return False, NOTHING_TO_PAY
     words: list[str] = []
     for one in said:
-        name = one.get("name", "default")
+        asked = OfKey(url=one["ledger"], name=one.get("name", "default"), key=one["key"])
         try:
-            state = OfKey(url=one["ledger"], name=name, key=one["key"]).run()
+            state = asked.run()
             words += [state.describe()] if state.paid else []
         except LedgerUnavailable:
             # a ledger that is not there yet has paid for nothing; what cannot be read may have
@@ -301,11 +302,6 @@ def _no_file(url: str) -> bool:
 
 def _cancelled(words: str) -> dict[str, Any]:
     return {"type": "Cancelled", "message": f"Cancelled. {words}", "exit_code": 130}
-
-
-def _too_long(seconds: float) -> dict[str, Any]:
-    text = f"The job was ended because it ran for more than {seconds / 60:g} minutes."
-    return {"type": "TooLong", "message": text, "exit_code": 6}
 
 
 def _ended(home: Path) -> bool:
@@ -342,13 +338,3 @@ def _document(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None
-
-
-def _status(row: Row, folder: Path) -> JobStatus:
-    step = row["step"]
-    with contextlib.suppress(OSError):
-        step = (folder / STEP).read_text(encoding="utf-8")
-    error = None if row["error"] is None else json.loads(row["error"])
-    shown = ("id", "subject", "state", "actor", "created", "started", "ended", "spent")
-    verbs = tuple(json.loads(row["requests"]))
-    return JobStatus(**{name: row[name] for name in shown}, verbs=verbs, step=step, error=error)

@@ -23,7 +23,7 @@ from dpublish.server.config import Config
 from dpublish.server.datasets import UPLOADS, Datasets, named
 from dpublish.server.desk import ONLINE, Desks
 from dpublish.server.jobs import JobRunner
-from dpublish.server.store import PROPOSALS, RELEASES, Row, Store, now, record, set_rows
+from dpublish.server.store import PROPOSALS, RELEASES, Row, Store, now, picked, record, set_rows
 
 FILE_SETTINGS: Final = frozenset({"public", "alternatives", "public_data"})
 """Settings of methods that name a file. Here they name published releases, or no file at all."""
@@ -99,15 +99,17 @@ class Releases:
         """After a failure: the same request with the same key. What was paid is not paid again."""
         row = self.get(release)
         proposal = self.store.rows(PROPOSALS, release=release, state="approved")[0]
-        held = {"name": row["name"], "state": "failed"}
-        if not self.store.set(RELEASES, held, {"state": "making", "job": ""}):
+        if not self.store.set(
+            RELEASES, {"name": row["name"], "state": "failed"}, {"state": "making", "job": ""}
+        ):
             raise InputError("This release did not fail.")
         self.store.did(by.name, "release run again", release)
         return self._run(proposal, self.request_of(proposal))
 
     def _run(self, proposal: Row, request: Release) -> str:
-        requests = [request, Show(release=request.out)]
-        return self.proposals.begin("release", proposal, RELEASES, requests)
+        return self.proposals.begin(
+            "release", proposal, RELEASES, [request, Show(release=request.out)]
+        )
 
     def decline(self, one: str, *, reason: str, by: Actor) -> None:
         """Refuse another's proposal, or take back one's own. Nothing was paid."""
@@ -148,7 +150,8 @@ class Releases:
         made: dict[str, str] = {}
         for name, value in settings.items():
             if name in FILE_SETTINGS and value != "uniform":
-                if name == "alternatives" or self._published(value) is None:
+                public = self.store.one(RELEASES, name=value, state="published")
+                if name == "alternatives" or public is None:
                     raise InputError(
                         f"{name} must be 'uniform' or the name of a published release of this "
                         "office; no file of the server can be named."
@@ -156,9 +159,6 @@ class Releases:
                 value = str(self.public_folder(value) / f"{value}.dpr")
             made[name] = value
         return made
-
-    def _published(self, name: str) -> Row | None:
-        return self.store.one(RELEASES, name=name, state="published")
 
     # -- releases
 
@@ -218,48 +218,40 @@ class Releases:
         Sign(release=path, sign_with=self.config.signing_key).run()
         if row["state"] == "published":
             shutil.copyfile(path, self.public_folder(name) / f"{name}.dpr")
-        facts = _facts(dict(Show(release=path).run().to_json()))
-        self.store.set(RELEASES, {"name": name}, {"facts": json.dumps(facts)})
+        facts = json.dumps(_facts(Show(release=path).run().to_json()))
+        self.store.set(RELEASES, {"name": name}, {"facts": facts})
         self.store.did(by.name, "release signed", name)
         self.changed()
 
-    def settle(self) -> bool:
-        """Write down what jobs have come to. Whether anything changed."""
+    def settle(self) -> None:
+        """Write down what jobs have come to."""
         with self._settling:
-            waiting = [
-                row
-                for state in ("making", "publishing")
-                for row in self.store.rows(RELEASES, state=state)
-            ]
-            return sum(self._settle(row) for row in waiting) > 0
+            for state in ("making", "publishing"):
+                for row in self.store.rows(RELEASES, state=state):
+                    self._settle(row)
 
-    def _settle(self, row: Row) -> bool:
-        if not row["job"]:
-            return False
-        status = self.jobs.status(row["job"])
-        if not status.over:
-            return False
-        held = {"name": row["name"], "state": row["state"], "job": row["job"]}
-        if row["state"] == "making":
-            if status.state == "done":
-                facts = _facts(self.jobs.results(row["job"])[-1])
-                values = {"state": "made", "facts": json.dumps(facts)}
-                self._used(row["dataset"])
-            else:
-                values = {"state": "failed"}
-        else:
-            done = status.state == "done"
+    def _settle(self, row: Row) -> None:
+        status = self.jobs.status(row["job"]) if row["job"] else None
+        if status is None or not status.over:
+            return
+        done = status.state == "done"
+        if row["state"] == "publishing":
             values = {"state": "published", "published": now()} if done else {"state": "made"}
+        elif done:
+            facts = _facts(self.jobs.results(row["job"])[-1])
+            values = {"state": "made", "facts": json.dumps(facts)}
+            self._used(row["dataset"])
+        else:
+            values = {"state": "failed"}
         with self.store.change() as connection:
-            if not set_rows(connection, RELEASES, held, values):
-                return False
+            if not set_rows(connection, RELEASES, picked(row, "name", "state", "job"), values):
+                return
             record(
                 connection, actor=status.actor, action=f"release {values['state']}",
                 subject=row["name"], job=row["job"],
             )  # fmt: skip
         if row["state"] == "publishing":
             self.changed()
-        return True
 
     def _used(self, dataset: str) -> None:
         """Uploaded rows are deleted once they were used."""
@@ -277,11 +269,10 @@ def public_requests(release: Path, folder: Path) -> list[Request]:
         made.append(Page(release=release, out=folder / "page.html"))
     if "report" in verbs:
         made.append(Report(release=release, out=folder / "report.html"))
-        records = [
-            form for form in RECORDS if "export" in verbs or form in ("registry", "label", "dpo")
-        ]
         made += [
-            Export(release=release, out=folder / RECORDS[form], to=Format(form)) for form in records
+            Export(release=release, out=folder / name, to=Format(form))
+            for form, name in RECORDS.items()
+            if "export" in verbs or form in ("registry", "label", "dpo")
         ]
     if "export" in verbs:
         made += [
@@ -302,15 +293,16 @@ _ABOUT: Final = ("title", "description", "publisher", "contact", "purpose", "lic
 
 def _facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """What pages say of a release, from its manifest."""
-    facts = {name: manifest[name] for name in _KEPT if name in manifest}
     said = manifest.get("about", {})
-    facts["about"] = {name: said.get(name, "") for name in _ABOUT}
-    facts["signatures"] = manifest.get("signatures", [])
-    facts["columns"] = [
-        {key: one.get(key) for key in ("name", "kind", "title", "units", "source")}
-        for one in manifest.get("domain") or []
-        if isinstance(one, dict)
-    ]
     plan = manifest.get("plan")
-    facts["sentences"] = plan.get("sentences", []) if isinstance(plan, dict) else []
-    return facts
+    return {
+        **{name: manifest[name] for name in _KEPT if name in manifest},
+        "about": {name: said.get(name, "") for name in _ABOUT},
+        "signatures": manifest.get("signatures", []),
+        "columns": [
+            {key: one.get(key) for key in ("name", "kind", "title", "units", "source")}
+            for one in manifest.get("domain") or []
+            if isinstance(one, dict)
+        ],
+        "sentences": plan.get("sentences", []) if isinstance(plan, dict) else [],
+    }

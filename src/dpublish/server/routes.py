@@ -3,18 +3,27 @@
 `app` makes the application from it, and the test of authorisation walks it for every role. A route
 that states no rule cannot be written down.
 
-A handler is `def handler(request, office) -> Response` (run in a thread) or `async def`. It is
-given the `app.Office` (config, store, accounts, jobs, ledger, catalogue), and finds
+A handler is `def handler(...) -> Response` (run in a thread) or `async def`. It is given what the
+names of its parameters say, found in their order:
 
-    request.state.actor     who asks (`accounts.Actor`); absent on public routes
-    request.state.form      the fields of a form, checked against forgery (kind "form")
-    request.state.json      the document of a JSON body (kind "json", methods with a body)
+    request, office         the request, and the `app.Office` (config, store, accounts, jobs, ...)
+    actor                   who asks (`accounts.Actor`); absent on public routes
+    form                    the fields of a form, checked against forgery (kind "form")
+    given                   the body as `api.bodies` reads it (kind "json", methods with a body)
+    dataset, desk,          the row that the path names; 404 where there is none
+    proposal, release
+    catalogue               what anyone may read
+    any other               that part of the path
+
+Parameters that are keywords only are for callers of its own module, such as a form that is shown
+again with what was wrong.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from importlib import import_module
+from typing import Any, Final, Literal
 
 from dpublish.server.accounts import Role
 
@@ -49,6 +58,11 @@ class Route:
     """Whether it takes files of rows, which have a limit of their own."""
 
 
+def load(handler: str) -> Any:
+    module, _, name = handler.partition(":")
+    return getattr(import_module(f"dpublish.server.{module}"), name)
+
+
 def page(path: str, who: Who, handler: str) -> Route:
     return Route(path=path, methods=("GET",), who=who, handler=handler, kind="page")
 
@@ -62,13 +76,13 @@ def json(path: str, who: Who, handler: str, *methods: str) -> Route:
 
 
 PAGES: Final = (
-    page("/", PUBLIC, "pages.public:home"),
-    page("/catalogue.json", PUBLIC, "pages.public:feed"),
-    page("/catalogue.jsonld", PUBLIC, "pages.public:feed"),
-    page("/feed.json", PUBLIC, "pages.public:feed"),
-    page("/releases/{name}", PUBLIC, "pages.public:release"),
-    page("/releases/{name}/{file}", PUBLIC, "pages.public:release_file"),
-    page("/static/{file}", PUBLIC, "pages.public:static"),
+    page("/", PUBLIC, "catalogue:home"),
+    page("/catalogue.json", PUBLIC, "catalogue:feed"),
+    page("/catalogue.jsonld", PUBLIC, "catalogue:feed"),
+    page("/feed.json", PUBLIC, "catalogue:feed"),
+    page("/releases/{name}", PUBLIC, "catalogue:release"),
+    page("/releases/{name}/{file}", PUBLIC, "catalogue:release_file"),
+    page("/static/{file}", PUBLIC, "catalogue:static"),
     page("/login", PUBLIC, "pages.entry:login_page"),
     form("/login", PUBLIC, "pages.entry:login"),
     page("/login/link", PUBLIC, "pages.entry:link_page"),
@@ -98,11 +112,11 @@ PAGES: Final = (
     page("/datasets/{name}/plan", CURATOR, "pages.planning:plan_page"),
     form("/datasets/{name}/plan", CURATOR, "pages.planning:plan"),
     page("/proposals", OFFICE, "pages.planning:proposals"),
-    page("/proposals/{one}", OFFICE, "pages.planning:proposal"),
+    page("/proposals/{proposal}", OFFICE, "pages.planning:proposal"),
     form("/proposals/{one}/approve", DECIDES, "pages.planning:approve"),
     form("/proposals/{one}/decline", PROPOSES_OR_DECIDES, "pages.planning:decline"),
     page("/jobs", OFFICE, "pages.planning:jobs"),
-    page("/jobs/{job}", OFFICE, "pages.planning:job"),
+    page("/jobs/{job}", OFFICE, "pages.planning:job_page"),
     page("/jobs/{job}/part", OFFICE, "pages.planning:job_part"),
     form("/jobs/{job}/cancel", PROPOSES_OR_DECIDES, "pages.planning:cancel"),
     # releases, budgets, people
@@ -122,7 +136,7 @@ PAGES: Final = (
     form("/accounts/{account}", ADMIN, "pages.office:change_person"),
     # query desk
     page("/desk", DESK, "pages.desk:desks"),
-    page("/desk/{name}", DESK, "pages.desk:desk"),
+    page("/desk/{name}", DESK, "pages.desk:show"),
     form("/desk/{name}/ask", ASKS, "pages.desk:ask"),
     form("/desk/{name}/seats", CURATOR, "pages.desk:give_seat"),
     form("/desk/{name}/close", CURATOR, "pages.desk:close"),
@@ -186,12 +200,12 @@ API: Final = (
     json("/api/audit/runs", AUDITOR, "api.office:start_audit", "POST"),
     json("/api/metrics", OFFICE, "api.office:metrics"),
     # query desks
-    json("/api/desks", ANYONE, "api.desk:desks"),
-    json("/api/desks", CURATOR, "api.desk:propose", "POST"),
-    json("/api/desks/{name}", ANYONE, "api.desk:desk"),
-    json("/api/desks/{name}/seats", CURATOR, "api.desk:admit", "POST"),
-    json("/api/desks/{name}/ask", ASKS, "api.desk:ask", "POST"),
-    json("/api/desks/{name}/close", CURATOR, "api.desk:close", "POST"),
+    json("/api/desks", ANYONE, "api.office:desks"),
+    json("/api/desks", CURATOR, "api.office:propose_desk", "POST"),
+    json("/api/desks/{name}", ANYONE, "api.office:desk"),
+    json("/api/desks/{name}/seats", CURATOR, "api.office:admit", "POST"),
+    json("/api/desks/{name}/ask", ASKS, "api.office:ask", "POST"),
+    json("/api/desks/{name}/close", CURATOR, "api.office:close_desk", "POST"),
 )
 """JSON for programs; `/openapi.json` and everything below `/api/`."""
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -180,8 +180,3 @@ class Hide:
         if isinstance(value, list | tuple):
             return [self.tree(one) for one in value]
         return value
-
-
-def no_store(headers: MutableHeaders) -> None:
-    """What is behind login stays in no cache."""
-    headers["cache-control"] = "no-store"

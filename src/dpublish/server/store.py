@@ -109,11 +109,13 @@ class Store:
             raise InputError(f"There is no such {what}.")
         return row
 
-    def add(self, table: Table, *, by: str, action: str, subject: str, **values: Any) -> None:
+    def add(
+        self, table: Table, row: Row, *, by: str, action: str, subject: str, **detail: Any
+    ) -> None:
         """A new row, and a line in the log of actions, together."""
         with self.change() as connection:
-            connection.execute(insert(table).values(**values))
-            record(connection, actor=by, action=action, subject=subject)
+            connection.execute(insert(table).values(**row))
+            record(connection, actor=by, action=action, subject=subject, **detail)
 
     def set(self, table: Table, where: Mapping[str, Any], values: Mapping[str, Any]) -> int:
         """Change rows that have these values; how many there were. A guard against races is part of
@@ -142,6 +144,11 @@ class Store:
                 return int(row["seq"])
             previous = row["hash"]
         return None
+
+
+def picked(row: Row, *names: str) -> dict[str, Any]:
+    """These columns of a row, in this order."""
+    return {name: row[name] for name in names}
 
 
 def set_rows(

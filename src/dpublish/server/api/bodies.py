@@ -24,7 +24,7 @@ from dpublish.requests.base import default_of, plain, read_fields
 from dpublish.requests.plans import Compare, Plan, Rehearse
 from dpublish.requests.schemas import CheckData
 from dpublish.server.desk import MAX_QUESTIONS
-from dpublish.server.routes import API, Route
+from dpublish.server.routes import API, Route, load
 
 LONGEST: Final = 10_000
 """Characters of any text, where nothing else is said."""
@@ -151,9 +151,9 @@ BODIES: Final[Mapping[str, Takes]] = {
     "api.office:withdraw": Takes(Reason),
     "api.office:open_budget": Takes(NewBudget),
     "api.office:start_audit": Takes(Audit),
-    "api.desk:propose": Takes(DeskProposal),
-    "api.desk:admit": Takes(Seat),
-    "api.desk:ask": Takes(Question),
+    "api.office:propose_desk": Takes(DeskProposal),
+    "api.office:admit": Takes(Seat),
+    "api.office:ask": Takes(Question),
 }
 """By handler; endpoints that are not here take no body."""
 
@@ -313,8 +313,6 @@ def document() -> dict[str, Any]:
 
 
 def _operation(route: Route, method: str) -> dict[str, Any]:
-    from dpublish.server.app import load
-
     words = _first_words(inspect.getdoc(load(route.handler)))
     made: dict[str, Any] = {
         "operationId": f"{method.lower()}_{re.sub(r'[^a-z0-9]+', '_', route.path).strip('_')}",

@@ -18,41 +18,41 @@ from dpublish.requests.analyst import OfRelease, Query, Show, Sql, offering
 from dpublish.requests.base import plain
 from dpublish.requests.curator import Methods
 from dpublish.server.api.bodies import BODIES, document
-from dpublish.server.app import Office, office_of
-from dpublish.server.catalogue import FRESH
+from dpublish.server.app import Office
+from dpublish.server.catalogue import FRESH, Catalogue
 
 
-def listed(request: Request, office: Office) -> Response:
+def listed(request: Request, catalogue: Catalogue) -> Response:
     """The published releases, as in the feed of the catalogue."""
-    return office.catalogue.answers["/catalogue.json"].response(request)
+    return catalogue.answers["/catalogue.json"].response(request)
 
 
-def shown(request: Request, office: Office) -> Response:
+def shown(name: str, office: Office) -> Response:
     """What a release holds, what it cost, what it promises and who signed it."""
-    return _answered(request, Show, {})
+    return _answered(office, name, Show, {})
 
 
-async def query(request: Request, office: Office) -> Response:
+async def query(request: Request, name: str, office: Office) -> Response:
     """Rows that meet conditions, or counts by columns, with standard errors and intervals."""
-    return await _known_or_asked(request, Query, "api.public:query")
+    return await _known_or_asked(office, name, Query, request.state.json)
 
 
-async def sql(request: Request, office: Office) -> Response:
+async def sql(request: Request, name: str, office: Office) -> Response:
     """A SELECT over the weighted rows of a release."""
-    return await _known_or_asked(request, Sql, "api.public:sql")
+    return await _known_or_asked(office, name, Sql, request.state.json)
 
 
-def methods(request: Request, office: Office) -> Response:
+def methods() -> Response:
     """What there is to publish with."""
     return _json(Methods().run().to_json())
 
 
-def method(request: Request, office: Office) -> Response:
+def method(method: str) -> Response:
     """One method with all its settings."""
-    return _json(Methods(name=request.path_params["method"]).run().to_json())
+    return _json(Methods(name=method).run().to_json())
 
 
-async def openapi(request: Request, office: Office) -> Response:
+async def openapi() -> Response:
     """This document."""
     return _json(document())
 
@@ -67,21 +67,20 @@ def digest_of(office: Office, name: str) -> str:
     raise HTTPException(404, "There is no published release of that name.")
 
 
-async def _known_or_asked(request: Request, kind: type[OfRelease], handler: str) -> Response:
-    office, name = office_of(request), request.path_params["name"]
-    digest = digest_of(office, name)
-    where = (digest, kind.verb, json.dumps(request.state.json, sort_keys=True))
-    known = office.open_releases.known(where)
+async def _known_or_asked(office: Office, name: str, kind: type[OfRelease], body: Any) -> Response:
+    where = (digest_of(office, name), kind.verb, json.dumps(body, sort_keys=True))
+    known = office.open_releases.answers.get(where)
     if known is not None:
-        return Response(known, media_type="application/json", headers={"cache-control": FRESH})
-    given = BODIES[handler].read(request.state.json)
-    answer = await run_in_threadpool(_answered, request, kind, given)
+        return _document(known)
+    given = BODIES[f"api.public:{kind.verb}"].read(body)
+    answer = await run_in_threadpool(_answered, office, name, kind, given)
     office.open_releases.keep(where, bytes(answer.body))
     return answer
 
 
-def _answered(request: Request, kind: type[OfRelease], given: Mapping[str, Any]) -> Response:
-    office, name = office_of(request), request.path_params["name"]
+def _answered(
+    office: Office, name: str, kind: type[OfRelease], given: Mapping[str, Any]
+) -> Response:
     path = office.releases.public_folder(name) / f"{name}.dpr"
     opened, lock = office.open_releases.get(path, digest_of(office, name))
     asked = kind(release=path, **given)
@@ -92,5 +91,8 @@ def _answered(request: Request, kind: type[OfRelease], given: Mapping[str, Any])
 
 
 def _json(value: Mapping[str, Any]) -> Response:
-    content = json.dumps(plain(value), ensure_ascii=False).encode()
+    return _document(json.dumps(plain(value), ensure_ascii=False).encode())
+
+
+def _document(content: bytes) -> Response:
     return Response(content, media_type="application/json", headers={"cache-control": FRESH})

@@ -15,26 +15,28 @@ from functools import lru_cache
 from importlib import metadata
 from typing import Any
 
+from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import Response
 
 from dpublish.errors import InputError, PublishError
 from dpublish.requests.audit import Audit, Proofs
 from dpublish.requests.base import TierName
-from dpublish.requests.curator import MethodList, Methods, VerifyPaid
-from dpublish.requests.ledger import History, VerifyLedger
+from dpublish.requests.curator import Methods, VerifyPaid
+from dpublish.requests.ledger import VerifyLedger
+from dpublish.server.accounts import Actor
 from dpublish.server.app import Office
-from dpublish.server.pages.office import entry
+from dpublish.server.pages.office import entries_of
 from dpublish.server.pages.templates import to
-from dpublish.server.store import JOBS, PROPOSALS, RELEASES, now
+from dpublish.server.store import JOBS, PROPOSALS, RELEASES, now, picked
 
 PER_PAGE = 200
 
 
-def overview(request: Request, office: Office) -> Response:
+def overview(actor: Actor, office: Office) -> Response:
     return office.pages.show(
         "audit/overview.html",
-        request.state.actor,
+        actor,
         broken=office.store.broken_action(),
         actions=office.store.actions(most=12),
         budgets=office.datasets.budgets(),
@@ -44,29 +46,29 @@ def overview(request: Request, office: Office) -> Response:
     )
 
 
-def chain(request: Request, office: Office) -> Response:
+def chain(actor: Actor, office: Office) -> Response:
     """Every ledger recomputed from its first entry, now."""
-    return office.pages.show("audit/ledger.html", request.state.actor, checks=ledger_checks(office))
+    return office.pages.show("audit/ledger.html", actor, checks=ledger_checks(office))
 
 
 def ledger_checks(office: Office) -> list[dict[str, Any]]:
     checks = []
     for row in office.datasets.budgets():
-        asked = {"url": office.config.ledger_url, "name": row["name"]}
-        found: dict[str, Any] = {"budget": row["name"], "ok": False, "problem": None, "entries": []}
+        name = row["name"]
+        found: dict[str, Any] = {"budget": name, "ok": False, "problem": None, "entries": []}
         try:
-            verified = VerifyLedger(**asked).run().to_json()
+            verified = VerifyLedger(url=office.config.ledger_url, name=name).run().to_json()
             found |= {"ok": True, "status": verified}
-            found["entries"] = [entry(one) for one in History(**asked).run().to_json()["entries"]]
+            found["entries"] = entries_of(office, name)
         except PublishError as error:
             found["problem"] = office.hide(str(error))
         checks.append(found)
     return checks
 
 
-def payments(request: Request, office: Office) -> Response:
+def payments(actor: Actor, office: Office) -> Response:
     """Every release against the ledger's own history, now."""
-    return office.pages.show("audit/releases.html", request.state.actor, verdicts=verdicts(office))
+    return office.pages.show("audit/releases.html", actor, verdicts=verdicts(office))
 
 
 def verdicts(office: Office) -> list[dict[str, Any]]:
@@ -81,15 +83,14 @@ def verdicts(office: Office) -> list[dict[str, Any]]:
         )
         try:
             verdict: Mapping[str, Any] = asked.run().to_json()
-            problems = [office.hide(one) for one in verdict["problems"]]
-            paid = verdict["paid"]
         except PublishError as error:
-            problems, paid = [office.hide(str(error))], None
+            verdict = {"paid": None, "problems": [str(error)]}
         facts = json.loads(row["facts"] or "{}")
-        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
         found.append({
-            "name": row["name"], "state": row["state"], "paid": paid, "problems": problems,
-            "receipt": facts.get("receipt", {}), "sha256": sha256,
+            "name": row["name"], "state": row["state"], "paid": verdict["paid"],
+            "problems": [office.hide(one) for one in verdict["problems"]],
+            "receipt": facts.get("receipt", {}),
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
             "signatures": facts.get("signatures", []),
         })  # fmt: skip
     return found
@@ -101,20 +102,18 @@ def proof_list() -> Mapping[str, Any]:
     return Proofs().run().to_json()
 
 
-def proofs(request: Request, office: Office) -> Response:
+def proofs(actor: Actor, office: Office) -> Response:
     """Each proof, the functions it covers, and whether their code is what was read."""
-    return office.pages.show(
-        "audit/proofs.html", request.state.actor, proofs=proof_list()["proofs"]
-    )
+    return office.pages.show("audit/proofs.html", actor, proofs=proof_list()["proofs"])
 
 
-def runs(request: Request, office: Office) -> Response:
-    found = Methods().run()
-    assert isinstance(found, MethodList)
-    methods = [one.name for door in found.by_door.values() for one in door]
-    tiers = [one.value for one in TierName]
+def runs(actor: Actor, office: Office) -> Response:
     return office.pages.show(
-        "audit/runs.html", request.state.actor, runs=_runs(office), methods=methods, tiers=tiers
+        "audit/runs.html",
+        actor,
+        runs=_runs(office),
+        methods=[one["name"] for door in Methods().run().to_json().values() for one in door],
+        tiers=[one.value for one in TierName],
     )
 
 
@@ -129,24 +128,23 @@ def _runs(office: Office) -> list[dict[str, Any]]:
     return found
 
 
-def start_run(request: Request, office: Office) -> Response:
-    form = request.state.form
+def start_run(form: FormData, actor: Actor, office: Office) -> Response:
     tier = str(form.get("tier", ""))
     if tier not in TierName.__members__:
         raise InputError("Choose a tier of audits.")
     one = Audit(method=str(form.get("method", "")), tiers=(TierName(tier),))
-    job = office.jobs.submit([one], actor=request.state.actor.name, subject=f"audit {one.method}")
+    job = office.jobs.submit([one], actor=actor.name, subject=f"audit {one.method}")
     return to(f"/jobs/{job}")
 
 
-def actions(request: Request, office: Office) -> Response:
+def actions(request: Request, actor: Actor, office: Office) -> Response:
     """Who did what, when."""
     text = request.query_params.get("before", "")
     before = int(text) if text.isdecimal() and len(text) < 18 else None
     found = office.store.actions(most=PER_PAGE, before=before)
     return office.pages.show(
         "audit/actions.html",
-        request.state.actor,
+        actor,
         actions=found,
         broken=office.store.broken_action(),
         earlier=found[-1]["seq"] if len(found) == PER_PAGE else None,
@@ -167,39 +165,33 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{one: metadata.version(one) for one in wanted}}
 
 
-def export(request: Request, office: Office) -> Response:
+def export(actor: Actor, office: Office) -> Response:
     """All of it in one archive: nothing in it is a row, a password or a token."""
-    actor = request.state.actor
     office.store.did(actor.name, "audit exported", "everything")
+    documents = {
+        "about.json": {
+            "office": office.config.title,
+            "made": now(),
+            "by": actor.name,
+            "versions": versions(),
+        },
+        "ledgers.json": ledger_checks(office),
+        "releases.json": verdicts(office),
+        "proofs.json": proof_list(),
+        "proposals.json": office.store.rows(PROPOSALS),
+        "audits.json": [
+            {"job": vars(one["job"]), "survived": one["survived"]} for one in _runs(office)
+        ],
+        "people.json": [
+            picked(one, "name", "shown", "roles", "active", "created")
+            for one in office.accounts.all()
+        ],
+    }
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
-
-        def put(name: str, value: Any) -> None:
-            archive.writestr(
-                name, json.dumps(office.hide.tree(value), indent=1, ensure_ascii=False, default=str)
-            )
-
-        put(
-            "about.json",
-            {
-                "office": office.config.title,
-                "made": now(),
-                "by": actor.name,
-                "versions": versions(),
-            },
-        )
-        put("ledgers.json", ledger_checks(office))
-        put("releases.json", verdicts(office))
-        put("proofs.json", proof_list())
-        put("proposals.json", office.store.rows(PROPOSALS))
-        put(
-            "audits.json",
-            [{"job": vars(one["job"]), "survived": one["survived"]} for one in _runs(office)],
-        )
-        put("people.json", [
-            {key: one[key] for key in ("name", "shown", "roles", "active", "created")}
-            for one in office.accounts.all()
-        ])  # fmt: skip
+        for name, value in documents.items():
+            text = json.dumps(office.hide.tree(value), indent=1, ensure_ascii=False, default=str)
+            archive.writestr(name, text)
         lines = io.StringIO()
         writer = csv.DictWriter(
             lines, ["seq", "at", "actor", "action", "subject", "detail", "previous", "hash"]

@@ -6,21 +6,20 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
+from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import Response
 
 from dpublish.errors import InputError, PublishError
-from dpublish.requests.curator import MethodList, Methods
-from dpublish.requests.online import PlanSession
-from dpublish.server.accounts import Role
-from dpublish.server.app import Office, dataset_of, desk_of, known, office_of
+from dpublish.requests.curator import Methods
+from dpublish.server.accounts import Actor, Role
+from dpublish.server.app import Office, desk_of, known
 from dpublish.server.pages.planning import settings_text
 from dpublish.server.pages.templates import to
-from dpublish.server.store import DESKS
+from dpublish.server.store import DESKS, Row
 
 
-def desks(request: Request, office: Office) -> Response:
-    actor = request.state.actor
+def desks(actor: Actor, office: Office) -> Response:
     office.desks.settle()
     rows = [
         {**one, "seat": office.desks.seat(one["name"], actor)} for one in office.desks.of(actor)
@@ -28,19 +27,16 @@ def desks(request: Request, office: Office) -> Response:
     return office.pages.show("desk/desks.html", actor, desks=rows)
 
 
-def desk(request: Request, office: Office) -> Response:
-    return _page(request)
-
-
-def _page(
+def show(
     request: Request,
+    actor: Actor,
+    office: Office,
     *,
     answer: Mapping[str, Any] | None = None,
     problem: str | None = None,
     query: str = "",
     status: int = 200,
 ) -> Response:
-    office, actor = office_of(request), request.state.actor
     office.desks.settle()
     row = desk_of(request)
     return office.pages.show(
@@ -57,91 +53,75 @@ def _page(
     )
 
 
-def ask(request: Request, office: Office) -> Response:
+def ask(request: Request, desk: Row, form: FormData, actor: Actor, office: Office) -> Response:
     """The form carries a key: sent twice, it is one question and one answer."""
-    actor, form = request.state.actor, request.state.form
-    row = desk_of(request)
     query = str(form.get("query", "")).strip()
     try:
-        given = office.desks.ask(row["name"], query, str(form.get("key", "")), by=actor)
+        given = office.desks.ask(desk["name"], query, str(form.get("key", "")), by=actor)
     except PublishError as error:
         message = office.hide(str(error))
-        return _page(request, problem=message, query=query, status=400)
-    return _page(request, answer=given, query=query)
+        return show(request, actor, office, problem=message, query=query, status=400)
+    return show(request, actor, office, answer=given, query=query)
 
 
-def give_seat(request: Request, office: Office) -> Response:
-    form = request.state.form
-    name = request.path_params["name"]
+def give_seat(name: str, form: FormData, actor: Actor, office: Office) -> Response:
     text = str(form.get("allowed", ""))
     if not text.isdecimal() or len(text) > 9:
         raise InputError("Say how many questions, as a whole number.")
-    office.desks.admit(name, str(form.get("person", "")), int(text), by=request.state.actor)
+    office.desks.admit(name, str(form.get("person", "")), int(text), by=actor)
     return to(f"/desk/{name}")
 
 
-def close(request: Request, office: Office) -> Response:
-    name = request.path_params["name"]
+def close(name: str, actor: Actor, office: Office) -> Response:
     known(office.store.one(DESKS, name=name), "desk")
-    office.desks.close(name, by=request.state.actor)
+    office.desks.close(name, by=actor)
     return to(f"/desk/{name}")
 
 
 # -- proposing one
 
 
-def plan_page(request: Request, office: Office) -> Response:
-    return _plan_page(request, asked={})
-
-
-def _plan_page(
-    request: Request,
+def plan_page(
+    dataset: Row,
+    actor: Actor,
+    office: Office,
     *,
-    asked: Mapping[str, str],
+    asked: Mapping[str, str] | None = None,
     plan: Mapping[str, Any] | None = None,
     problem: str | None = None,
     status: int = 200,
 ) -> Response:
-    office = office_of(request)
-    row = dataset_of(request)
-    office.datasets.schema_path(row)  # refuses where no schema is in force
-    found = Methods().run()
-    assert isinstance(found, MethodList)
-    given = {"method": "median-mechanism", "epsilon": "1", "settings": "max_hard=50", **asked}
+    office.datasets.schema_path(dataset)  # refuses where no schema is in force
+    usual = {"method": "median-mechanism", "epsilon": "1", "settings": "max_hard=50"}
     return office.pages.show(
         "desk/plan.html",
-        request.state.actor,
+        actor,
         status=status,
-        row=row,
-        methods=[one.to_json() for one in found.by_door["online"]],
-        asked=given,
+        row=dataset,
+        methods=Methods().run().to_json()["online"],
+        asked={**usual, **(asked or {})},
         plan=plan,
         problem=problem,
     )
 
 
-def plan(request: Request, office: Office) -> Response:
+def plan(dataset: Row, form: FormData, actor: Actor, office: Office) -> Response:
     """Show what a desk would promise, or propose it."""
-    row = dataset_of(request)
-    given = {
-        key: str(value).strip() for key, value in request.state.form.items() if key != "form_key"
-    }
+    given = {key: str(value).strip() for key, value in form.items() if key != "form_key"}
     try:
-        settings = settings_text(given.get("settings", ""))
-        method, epsilon = given.get("method", ""), given.get("epsilon", "")
-        asked = PlanSession(
-            schema=office.datasets.schema_path(row),
-            epsilon=epsilon,
-            method=method,
-            settings=settings,
-        )
-        shown = asked.run().to_json()
+        asked: dict[str, Any] = {
+            "method": given.get("method", ""),
+            "settings": settings_text(given.get("settings", "")),
+            "epsilon": given.get("epsilon", ""),
+        }
+        shown = office.desks.plan(dataset, **asked)
         if given.get("then") != "propose":
-            return _plan_page(request, asked=given, plan=shown)
+            return plan_page(dataset, actor, office, asked=given, plan=shown)
         one = office.desks.propose(
-            row, desk=given.get("desk", ""), title=given.get("title", ""), method=method,
-            settings=settings, epsilon=epsilon, why=given.get("why", ""), by=request.state.actor,
+            dataset, desk=given.get("desk", ""), title=given.get("title", ""),
+            why=given.get("why", ""), by=actor, **asked,
         )  # fmt: skip
     except PublishError as error:
-        return _plan_page(request, asked=given, problem=office.hide(str(error)), status=400)
+        message = office.hide(str(error))
+        return plan_page(dataset, actor, office, asked=given, problem=message, status=400)
     return to(f"/proposals/{one}")

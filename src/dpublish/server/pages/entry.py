@@ -11,15 +11,16 @@ import json
 import re
 from typing import Any, Final
 
+from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from dpublish.errors import InputError
 from dpublish.server.accounts import Actor, Role, read_roles, write_roles
-from dpublish.server.app import Office, office_of
+from dpublish.server.app import Office
 from dpublish.server.config import Oidc
-from dpublish.server.pages.templates import to
+from dpublish.server.pages.templates import roles_in, to
 from dpublish.server.store import ACCOUNTS, Row
 
 WAY: Final = "dpublish-oidc"
@@ -76,10 +77,12 @@ def account_of(office: Office, claims: Any) -> Row:
     row = office.store.one(ACCOUNTS, subject=subject)
     if row is None:
         wanted = str(claims.get("preferred_username") or claims.get("email") or claims["sub"])
-        shown = str(claims.get("name") or wanted)
-        name = _free(office, wanted)
         return office.accounts.add(
-            name, roles or [], by="identity provider", shown=shown, subject=subject
+            _free(office, wanted),
+            roles or [],
+            by="identity provider",
+            shown=str(claims.get("name") or wanted),
+            subject=subject,
         )
     if not row["active"]:
         raise InputError("This account is closed. Ask an admin of this office.")
@@ -108,8 +111,7 @@ def _client(office: Office) -> Any:
     settings = office.config.oidc
     if settings.issuer is None:
         raise HTTPException(404, "This office has no identity provider.")
-    known = office.provider
-    if known is None:
+    if office.provider is None:
         from authlib.integrations.starlette_client import OAuth
 
         secret = None
@@ -120,21 +122,21 @@ def _client(office: Office) -> Any:
                 raise InputError(
                     "The client secret of the identity provider cannot be read."
                 ) from None
-        known = OAuth().register(
+        office.provider = OAuth().register(
             "provider",
             client_id=settings.client_id,
             client_secret=secret,
             server_metadata_url=f"{settings.issuer.rstrip('/')}/.well-known/openid-configuration",
             client_kwargs={"scope": "openid profile email", "code_challenge_method": "S256"},
         )
-        office.provider = known
-    return known
+    return office.provider
 
 
 # Without a provider: passwords, one-time links, API tokens.
 
 START = "/datasets"
 WRONG = "The name or the password is wrong."
+TOO_MANY = "Too many attempts. Wait a minute."
 USED = "This link was used already, or is too old. Ask an admin for a new one."
 
 
@@ -142,11 +144,11 @@ def login_page(request: Request, office: Office) -> Response:
     return _login_page(office, request.query_params.get("next", START), None)
 
 
-def login(request: Request, office: Office) -> Response:
-    form = request.state.form
-    name, aim = str(form.get("name", "")), str(form.get("next", ""))
+def login(request: Request, form: FormData, office: Office) -> Response:
+    name = str(form.get("name", ""))
+    aim = str(form.get("next", ""))
     if not _may_try(office, request, name):
-        return _login_page(office, aim, "Too many attempts. Wait a minute.", status=429)
+        return _login_page(office, aim, TOO_MANY, status=429)
     account = office.accounts.check_password(name, str(form.get("password", "")))
     if account is None:
         office.store.did("nobody", "log-in refused", name.strip().lower()[:64])
@@ -187,7 +189,7 @@ def let_in(office: Office, request: Request, account: Row, aim: str, *, how: str
     aim = _inside(aim)
     if aim == START and roles <= {Role.researcher}:
         aim = "/desk" if roles else "/account"
-    answer = RedirectResponse(aim, status_code=303)
+    answer = to(aim)
     answer.set_cookie(
         office.cookie,
         cookie,
@@ -206,30 +208,25 @@ def link_page(request: Request, office: Office) -> Response:
     )
 
 
-def use_link(request: Request, office: Office) -> Response:
+def use_link(request: Request, form: FormData, office: Office) -> Response:
     if not _may_try(office, request, "link"):
-        return office.pages.show(
-            "link.html", None, status=429, secret="", problem="Too many attempts. Wait a minute."
-        )
-    account = office.accounts.use_link(str(request.state.form.get("key", "")))
+        return office.pages.show("link.html", None, status=429, secret="", problem=TOO_MANY)
+    account = office.accounts.use_link(str(form.get("key", "")))
     if account is None:
         return office.pages.show("link.html", None, status=401, secret="", problem=USED)
     return let_in(office, request, account, "/account?welcome=1", how="link")
 
 
-def logout(request: Request, office: Office) -> Response:
-    office.accounts.log_out(request.state.actor)
-    answer = RedirectResponse("/", status_code=303)
+def logout(actor: Actor, office: Office) -> Response:
+    office.accounts.log_out(actor)
+    answer = to("/")
     answer.delete_cookie(office.cookie, secure=office.config.secure, httponly=True, samesite="lax")
     return answer
 
 
-def account(request: Request, office: Office) -> Response:
-    return _account_page(request)
-
-
-def _account_page(request: Request, *, token: str | None = None) -> Response:
-    office, actor = office_of(request), request.state.actor
+def account(
+    request: Request, actor: Actor, office: Office, *, token: str | None = None
+) -> Response:
     row = office.accounts.find(actor.name)
     return office.pages.show(
         "account.html",
@@ -242,35 +239,26 @@ def _account_page(request: Request, *, token: str | None = None) -> Response:
     )
 
 
-def set_password(request: Request, office: Office) -> Response:
-    actor: Actor = request.state.actor
-    form = request.state.form
+def set_password(request: Request, form: FormData, actor: Actor, office: Office) -> Response:
     fresh = str(form.get("password", ""))
-    row = office.accounts.find(actor.name)
+    row = office.store.known(ACCOUNTS, "account", id=actor.account)
     if fresh != str(form.get("again", "")):
         raise InputError("The two passwords differ.")
-    if row is not None and row["password"]:
+    if row["password"]:
         if not _may_try(office, request, actor.name):
-            raise InputError("Too many attempts. Wait a minute.")
+            raise InputError(TOO_MANY)
         if office.accounts.check_password(actor.name, str(form.get("old", ""))) is None:
             raise InputError("The old password is wrong.")
     office.accounts.set_password(actor.account, fresh, by=actor.name)
-    changed = office.accounts.find(actor.name)
-    assert changed is not None
-    return let_in(office, request, changed, "/account", how="new password")
+    return let_in(office, request, row, "/account", how="new password")
 
 
-def new_token(request: Request, office: Office) -> Response:
-    actor: Actor = request.state.actor
-    form = request.state.form
-    roles = [Role(one) for one in form.getlist("roles") if one in Role.__members__]
-    token = office.accounts.new_token(
-        actor.account, str(form.get("name", "")), roles, by=actor.name
-    )
-    return _account_page(request, token=token)
+def new_token(request: Request, form: FormData, actor: Actor, office: Office) -> Response:
+    name = str(form.get("name", ""))
+    token = office.accounts.new_token(actor.account, name, roles_in(form), by=actor.name)
+    return account(request, actor, office, token=token)
 
 
-def end_token(request: Request, office: Office) -> Response:
-    actor: Actor = request.state.actor
-    office.accounts.end_token(request.path_params["token"], account=actor.account, by=actor.name)
+def end_token(token: str, actor: Actor, office: Office) -> Response:
+    office.accounts.end_token(token, account=actor.account, by=actor.name)
     return to("/account")

@@ -9,21 +9,23 @@ from fractions import Fraction
 from typing import Any
 from urllib.parse import urlencode
 
+from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from dpublish.errors import InputError, PublishError
-from dpublish.requests.curator import MethodList, Methods
-from dpublish.requests.ledger import LedgerStatus
+from dpublish.requests.curator import Methods
 from dpublish.requests.plans import Compare, Plan, Rehearse
-from dpublish.server.app import Office, dataset_of, known, office_of
+from dpublish.server.accounts import Actor
+from dpublish.server.app import Office
 from dpublish.server.catalogue import cost_words
 from dpublish.server.desk import ONLINE
 from dpublish.server.jobs import JobStatus
 from dpublish.server.pages.templates import decimal, to
 from dpublish.server.store import JOBS, PROPOSALS, Row
 
+OF_BASKETS = ("basic-itemsets", "frequent-itemsets", "set-partition")
 STEPS = {
     "release": "Makes a release: checks, debits the ledger, reads the rows, adds noise.",
     "check": "Looks at all rows, for the curator's eyes alone.",
@@ -36,48 +38,42 @@ STEPS = {
 }
 
 
-def plan_page(request: Request, office: Office) -> Response:
-    return _plan_page(request, asked=dict(request.query_params))
-
-
-def _plan_page(
+def plan_page(
     request: Request,
+    dataset: Row,
+    actor: Actor,
+    office: Office,
     *,
-    asked: Mapping[str, Any],
+    asked: Mapping[str, Any] | None = None,
     plans: Sequence[Mapping[str, Any]] = (),
     problem: str | None = None,
     status: int = 200,
 ) -> Response:
-    office, row = office_of(request), dataset_of(request)
-    schema, problems = office.datasets.examine(row["name"], office.datasets.schema_text(row) or "")
+    asked = request.query_params if asked is None else asked
+    text = office.datasets.schema_text(dataset) or ""
+    schema, problems = office.datasets.examine(dataset["name"], text)
     if schema is None:
         raise InputError("Put a schema in force first. " + " ".join(problems[:1]))
-    found = Methods().run()
-    assert isinstance(found, MethodList)
-    basket = schema.items is not None
-    budget = LedgerStatus(url=office.config.ledger_url, name=row["population"]).run().to_json()
+    methods = [
+        one
+        for one in Methods().run().to_json()["release"]
+        if (one["name"] in OF_BASKETS) == (schema.items is not None)
+    ]
+    budget = office.datasets.spending(dataset["population"])
+    settings = settings_text(str(asked.get("settings", "")))
     return office.pages.show(
         "data/plan.html",
-        request.state.actor,
+        actor,
         status=status,
-        row=row,
+        row=dataset,
         columns=list(schema.columns),
-        methods=[one.to_json() for one in found.by_door["release"] if _fits(one.name, basket)],
+        methods=methods,
         asked={"method": "histogram", "epsilon": "1", **asked},
-        chosen=_columns_of(asked),
+        chosen=[one for one in settings.get("columns", "").split(",") if one],
         plans=plans,
         problem=problem,
         budget=budget,
     )
-
-
-def _fits(method: str, basket: bool) -> bool:
-    return (method in ("basic-itemsets", "frequent-itemsets", "set-partition")) == basket
-
-
-def _columns_of(asked: Mapping[str, Any]) -> list[str]:
-    settings = settings_text(str(asked.get("settings", "")))
-    return [one for one in settings.get("columns", "").split(",") if one]
 
 
 def settings_text(text: str) -> dict[str, str]:
@@ -106,21 +102,20 @@ def _asked(form: Any) -> dict[str, Any]:
     return {**given, "settings_": settings, "questions_": tuple(questions)}
 
 
-def plan(request: Request, office: Office) -> Response:
+def plan(request: Request, dataset: Row, form: FormData, actor: Actor, office: Office) -> Response:
     """Show a plan, rehearse it, or propose it: one form, three buttons."""
-    row, form = dataset_of(request), request.state.form
     given = _asked(form)
     then = given.get("then", "plan")
     try:
         if then == "propose":
-            return _propose(office, request, row, given)
+            return _propose(office, actor, dataset, given)
         if then == "plan":
-            plans = _plans(office, row, given)
-            return _plan_page(request, asked=given, plans=plans)
-        job = _set_going(office, request, row, given, then)
+            plans = _plans(office, dataset, given)
+            return plan_page(request, dataset, actor, office, asked=given, plans=plans)
+        job = _set_going(office, actor, dataset, given, then)
     except PublishError as error:
         message = office.hide(str(error))
-        return _plan_page(request, asked=given, problem=message, status=400)
+        return plan_page(request, dataset, actor, office, asked=given, problem=message, status=400)
     return to(f"/jobs/{job}")
 
 
@@ -129,44 +124,35 @@ def _amounts(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plans(office: Office, row: Row, given: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    asked = Plan(
-        schema=office.datasets.schema_path(row),
-        method=given.get("method", "histogram"),
-        settings=office.releases.settings_of(given["settings_"]),
-        **_amounts(given),
-    )
-    found = asked.run().to_json()
-    plans: list[Mapping[str, Any]] = list(found.get("plans", [found]))
-    return plans
+    found = Plan(**_method(office, row, given), **_amounts(given)).run().to_json()
+    return list(found.get("plans", [found]))
 
 
-def _set_going(
-    office: Office, request: Request, row: Row, given: Mapping[str, Any], then: str
-) -> str:
-    schema, actor = office.datasets.schema_path(row), request.state.actor.name
-    method, settings = (
-        given.get("method", "histogram"),
-        office.releases.settings_of(given["settings_"]),
-    )
+def _method(office: Office, row: Row, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What plans and rehearsals are about."""
+    return {
+        "schema": office.datasets.schema_path(row),
+        "method": given.get("method", "histogram"),
+        "settings": office.releases.settings_of(given["settings_"]),
+    }
+
+
+def _set_going(office: Office, actor: Actor, row: Row, given: Mapping[str, Any], then: str) -> str:
+    asked = _method(office, row, given)
     questions = given["questions_"]
+    delta = given.get("delta") or None
     one: Plan | Rehearse | Compare
     if then == "rehearse":
-        one = Rehearse(
-            schema=schema, method=method, settings=settings, questions=questions, **_amounts(given)
-        )
+        one = Rehearse(**asked, questions=questions, **_amounts(given))
     elif then == "solve":
-        one = Plan(
-            schema=schema, method=method, settings=settings, questions=questions[:1],
-            error=_margin(given.get("error", "")), delta=given.get("delta") or None,
-        )  # fmt: skip
+        error = _margin(given.get("error", ""))
+        one = Plan(**asked, questions=questions[:1], error=error, delta=delta)
     elif then == "compare":
         epsilon = given.get("epsilon") or "1"
-        one = Compare(
-            schema=schema, epsilon=epsilon, delta=given.get("delta") or None, questions=questions
-        )
+        one = Compare(schema=asked["schema"], epsilon=epsilon, delta=delta, questions=questions)
     else:
         raise InputError("Choose what to do.")
-    return office.jobs.submit([one], actor=actor, subject=f"{then} {row['name']}")
+    return office.jobs.submit([one], actor=actor.name, subject=f"{then} {row['name']}")
 
 
 def _margin(text: str) -> float:
@@ -176,7 +162,7 @@ def _margin(text: str) -> float:
         raise InputError("Give the margin of error as a number of rows.") from None
 
 
-def _propose(office: Office, request: Request, row: Row, given: Mapping[str, Any]) -> Response:
+def _propose(office: Office, actor: Actor, row: Row, given: Mapping[str, Any]) -> Response:
     amounts = _amounts(given)
     if any("," in (one or "") for one in amounts.values()):
         raise InputError("A proposal has one amount: choose one of those you compared.")
@@ -187,11 +173,9 @@ def _propose(office: Office, request: Request, row: Row, given: Mapping[str, Any
         title=given.get("title", ""),
         method=given.get("method", "histogram"),
         settings=given["settings_"],
-        epsilon=amounts["epsilon"],
-        delta=amounts["delta"],
-        rho=amounts["rho"],
         why=given.get("why", ""),
-        by=request.state.actor,
+        by=actor,
+        **amounts,
     )
     return to(f"/proposals/{one}")
 
@@ -199,11 +183,11 @@ def _propose(office: Office, request: Request, row: Row, given: Mapping[str, Any
 # -- proposals
 
 
-def proposals(request: Request, office: Office) -> Response:
+def proposals(actor: Actor, office: Office) -> Response:
     rows = office.store.rows(PROPOSALS, newest="created")
     return office.pages.show(
         "data/proposals.html",
-        request.state.actor,
+        actor,
         waiting=[_shown(one) for one in rows if one["state"] == "proposed"],
         decided=[_shown(one) for one in rows if one["state"] != "proposed"],
     )
@@ -215,36 +199,25 @@ def _shown(row: Row) -> dict[str, Any]:
     return {**row, "asked": asked, "cost": cost_words(exact)}
 
 
-def proposal(request: Request, office: Office) -> Response:
-    actor = request.state.actor
-    row = known(office.store.one(PROPOSALS, id=request.path_params["one"]), "proposal")
-    shown = _shown(row)
+def proposal(proposal: Row, actor: Actor, office: Office) -> Response:
+    shown = _shown(proposal)
+    asked = shown["asked"]
+    mine = proposal["proposer"] == actor.name
     plans: Sequence[Mapping[str, Any]] = ()
     problem = budget = after = None
-    dataset = office.datasets.get(row["dataset"])
-    if row["state"] == "proposed" and dataset is not None:
+    dataset = office.datasets.get(proposal["dataset"])
+    if proposal["state"] == "proposed" and dataset is not None:
         try:
-            if shown["asked"].get(ONLINE):
-                office.desks.request_of(row)
-            else:
-                office.releases.request_of(row)
-            plans = _plans(
-                office, dataset, {**shown["asked"], "settings_": shown["asked"]["settings"]}
-            )
-            budget = (
-                LedgerStatus(url=office.config.ledger_url, name=dataset["population"])
-                .run()
-                .to_json()
-            )
+            (office.desks if asked.get(ONLINE) else office.releases).request_of(proposal)
+            plans = _plans(office, dataset, {**asked, "settings_": asked["settings"]})
+            budget = office.datasets.spending(dataset["population"])
             after = _left_after(budget, plans[0])
         except PublishError as error:
             problem = office.hide(str(error))
-    may_approve = actor.may_decide and not (
-        office.config.two_person and row["proposer"] == actor.name
-    )
+    may_approve = actor.may_decide and not (office.config.two_person and mine)
     return office.pages.show(
         "data/proposal.html", actor, row=shown, plans=plans, problem=problem, budget=budget,
-        after=after, may_approve=may_approve, mine=row["proposer"] == actor.name,
+        after=after, may_approve=may_approve, mine=mine,
     )  # fmt: skip
 
 
@@ -257,56 +230,48 @@ def _left_after(budget: Mapping[str, Any], plan: Mapping[str, Any]) -> str | Non
     return decimal(str(rest)) if rest >= 0 else None
 
 
-def approve(request: Request, office: Office) -> Response:
-    job = office.releases.approve(request.path_params["one"], by=request.state.actor)
-    return to(f"/jobs/{job}")
+def approve(one: str, actor: Actor, office: Office) -> Response:
+    return to(f"/jobs/{office.releases.approve(one, by=actor)}")
 
 
-def decline(request: Request, office: Office) -> Response:
-    actor = request.state.actor
-    one = request.path_params["one"]
+def decline(one: str, form: FormData, actor: Actor, office: Office) -> Response:
     if office.releases.proposal(one)["proposer"] != actor.name and not actor.may_decide:
         raise HTTPException(403, "This is for whoever proposed it, and for approvers.")
-    office.releases.decline(one, reason=str(request.state.form.get("reason", "")), by=actor)
+    office.releases.decline(one, reason=str(form.get("reason", "")), by=actor)
     return to("/proposals")
 
 
 # -- jobs
 
 
-def jobs(request: Request, office: Office) -> Response:
-    found = [
-        office.jobs.status(row["id"]) for row in office.store.rows(JOBS, newest="created", most=100)
-    ]
-    return office.pages.show("office/jobs.html", request.state.actor, jobs=found)
+def jobs(actor: Actor, office: Office) -> Response:
+    rows = office.store.rows(JOBS, newest="created", most=100)
+    found = [office.jobs.status(row["id"]) for row in rows]
+    return office.pages.show("office/jobs.html", actor, jobs=found)
 
 
-def job(request: Request, office: Office) -> Response:
-    return _job_page(request, "office/job.html")
-
-
-def job_part(request: Request, office: Office) -> Response:
+def job_part(job: str, actor: Actor, office: Office) -> Response:
     """The part that is asked for again while a job runs."""
-    answer = _job_page(request, "office/job_part.html")
-    if office.jobs.status(request.path_params["job"]).over:
+    answer = job_page(job, actor, office, template="office/job_part.html")
+    if office.jobs.status(job).over:
         answer.headers["hx-refresh"] = "true"  # the whole page says what can be done now
     return answer
 
 
-def _job_page(request: Request, template: str) -> Response:
-    office = office_of(request)
+def job_page(
+    job: str, actor: Actor, office: Office, *, template: str = "office/job.html"
+) -> Response:
     try:
-        status = office.jobs.status(request.path_params["job"])
+        status = office.jobs.status(job)
     except InputError:
         raise HTTPException(404, "There is no such job.") from None
     office.releases.settle()
-    about = status.subject.partition(" ")[2]
     public = _public_result(office, status)
     return office.pages.show(
         template,
-        request.state.actor,
+        actor,
         job=status,
-        about=about,
+        about=status.subject.partition(" ")[2],
         does=STEPS.get(status.verbs[0] if status.verbs else "", "Makes public files of a release."),
         lost=_lost(status),
         error=None if status.error is None else office.hide.tree(status.error),
@@ -344,18 +309,11 @@ def _lost(status: JobStatus) -> str:
 
 def _public_result(office: Office, status: JobStatus) -> Mapping[str, Any] | None:
     """Results that are not about the rows: rehearsals, comparisons, solved plans, audits."""
-    if (
-        status.state == "done"
-        and status.verbs
-        and status.verbs[0] in ("rehearse", "plan", "compare", "audit")
-    ):
-        results = office.jobs.results(status.id)
-        return results[0] if results else None
-    return None
+    public = status.verbs[:1] in [("rehearse",), ("plan",), ("compare",), ("audit",)]
+    results = office.jobs.results(status.id) if status.state == "done" and public else ()
+    return results[0] if results else None
 
 
-def cancel(request: Request, office: Office) -> Response:
-    actor = request.state.actor
-    one = request.path_params["job"]
-    office.jobs.cancel(one, actor=actor.name)
-    return to(f"/jobs/{one}")
+def cancel(job: str, actor: Actor, office: Office) -> Response:
+    office.jobs.cancel(job, actor=actor.name)
+    return to(f"/jobs/{job}")

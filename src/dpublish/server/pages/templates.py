@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from starlette.datastructures import FormData
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from dpublish.server.accounts import Actor, Role
@@ -55,6 +56,11 @@ class Pages:
 def to(path: str) -> Response:
     """Go on to another page, after a form."""
     return RedirectResponse(path, status_code=303)
+
+
+def roles_in(form: FormData) -> list[Role]:
+    """The roles that are ticked in a form."""
+    return [Role(str(one)) for one in form.getlist("roles") if one in Role.__members__]
 
 
 def statics() -> dict[str, str]:
