@@ -17,7 +17,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -60,13 +60,10 @@ class Office:
 
     def releases(self) -> list[dict[str, Any]]:
         """What is published there."""
-        found: list[dict[str, Any]] = self._json("GET", "/api/releases")["releases"]
-        return found
+        return list(self._json("GET", "/api/releases")["releases"])
 
     def open_release(self, name: str, *, out: str | Path | None = None) -> Release:
         """Fetch a published release, check its hash, and open it. `out` keeps the file."""
-        from dpublish.releases.base import open_release
-
         known = next((one for one in self.releases() if one["name"] == name), None)
         if known is None:
             raise InputError(f"There is no published release '{name}' at {self.url}.")
@@ -74,7 +71,7 @@ class Office:
         content = self._bytes("GET", f"/releases/{_part(name)}/{_part(name)}.dpr")
         if hashlib.sha256(content).hexdigest() != file["sha256"]:
             raise BundleError(f"What was fetched of '{name}' is not what the catalogue lists.")
-        return _opened(content, name, out, open_release)
+        return _opened(content, name, out)
 
     def estimate(self, release: str, condition: str, *, level: float = 0.95) -> Estimate:
         """One answer of a published release, worked out there."""
@@ -98,8 +95,10 @@ class Office:
         """A query desk at which the caller has a seat."""
         return RemoteSession(self, desk)
 
-    def _json(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        return json.loads(self._bytes(method, path, body))
+    def _json(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        return dict(json.loads(self._bytes(method, path, body)))
 
     def _bytes(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> bytes:
         headers = {"accept": "application/json", "user-agent": "dpublish"}
@@ -112,8 +111,7 @@ class Office:
         asked = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
             with _OPENER.open(asked, timeout=self._timeout) as answer:
-                content: bytes = answer.read()
-                return content
+                return bytes(answer.read())
         except urllib.error.HTTPError as error:
             raise _said(error) from None
         except (urllib.error.URLError, OSError) as error:
@@ -133,14 +131,17 @@ class RemoteCurator:
     def plan(self, mechanism: Any, **amounts: Any) -> dict[str, Any]:
         """What a release would cost and promise."""
         body = {**_asked(mechanism), **_amounts(amounts)}
-        path = f"/api/datasets/{_part(self.dataset)}/plan"
-        found: dict[str, Any] = self._office._json("POST", path, body)
-        return found
+        return self._office._json("POST", f"/api/datasets/{_part(self.dataset)}/plan", body)
 
     def propose(self, mechanism: Any, *, key: str, title: str = "", **amounts: Any) -> str:
         """Ask for a release named `key`; the id of the proposal, the same one for the same key."""
-        asked = {**_asked(mechanism), **_amounts(amounts)}
-        body = {"dataset": self.dataset, "release": key, "title": title, **asked}
+        body = {
+            "dataset": self.dataset,
+            "release": key,
+            "title": title,
+            **_asked(mechanism),
+            **_amounts(amounts),
+        }
         return str(self._office._json("POST", "/api/proposals", body)["id"])
 
     def publish(
@@ -157,8 +158,6 @@ class RemoteCurator:
 
         Calling again with the same `key` goes on waiting, and pays nothing more.
         """
-        from dpublish.releases.base import open_release
-
         proposal = self.propose(mechanism, key=key, title=title, **amounts)
         latest = time.monotonic() + wait
         while True:
@@ -179,7 +178,7 @@ class RemoteCurator:
                 )
             time.sleep(_PAUSE)
         content = self._office._bytes("GET", f"/api/office/releases/{_part(key)}/file")
-        return _opened(content, key, out, open_release)
+        return _opened(content, key, out)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -205,8 +204,7 @@ class RemoteSession:
 
     def status(self) -> dict[str, Any]:
         """What is promised, what is left of hard answers, and of the caller's own questions."""
-        found: dict[str, Any] = self._office._json("GET", f"/api/desks/{_part(self.desk)}")
-        return found
+        return self._office._json("GET", f"/api/desks/{_part(self.desk)}")
 
     def ask(self, query: str, *, key: str | None = None) -> RemoteAnswer:
         """One question. The same key gives the same answer again."""
@@ -238,16 +236,16 @@ def _part(name: str) -> str:
     return urllib.parse.quote(name, safe="")
 
 
-def _opened(
-    content: bytes, name: str, out: str | Path | None, opening: Callable[..., Release]
-) -> Release:
+def _opened(content: bytes, name: str, out: str | Path | None) -> Release:
+    from dpublish.releases.base import open_release
+
     if out is not None:
         Path(out).write_bytes(content)
-        return opening(out)
+        return open_release(out)
     with tempfile.TemporaryDirectory(prefix="dpublish-") as folder:
         path = Path(folder) / f"{re.sub(r'[^a-z0-9-]', '-', name)}.dpr"
         path.write_bytes(content)
-        return opening(path)
+        return open_release(path)
 
 
 def _estimate(found: Mapping[str, Any]) -> Estimate:
@@ -274,20 +272,19 @@ def _asked(mechanism: Any) -> dict[str, Any]:
     """A method as the office takes it: its name, and the settings that are not the default's."""
     from dpublish.requests.base import default_of
 
-    settings = {}
-    for one in dataclasses.fields(mechanism):
-        value = getattr(mechanism, one.name)
-        if value != default_of(one):
-            settings[one.name] = _text(value, one.name)
+    given = {one: getattr(mechanism, one.name) for one in dataclasses.fields(mechanism)}
+    settings = {
+        one.name: _text(value, one.name) for one, value in given.items() if value != default_of(one)
+    }
     name = type(mechanism).__name__
     return {"method": re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower(), "settings": settings}
 
 
 def _text(value: Any, name: str) -> str:
-    if isinstance(value, bool):
+    if isinstance(value, bool) or value is None:
         return str(value).lower()
-    if isinstance(value, str | int | float | Fraction) or value is None:
-        return str(value) if value is not None else "none"
+    if isinstance(value, str | int | float | Fraction):
+        return str(value)
     if isinstance(value, list | tuple) and all(isinstance(one, str | int | float) for one in value):
         return ",".join(str(one) for one in value)
     raise InputError(f"The setting {name} cannot be sent to an office: it is no text or number.")

@@ -175,19 +175,23 @@ class Accounts:
 
     def check_password(self, name: str, password: str) -> Row | None:
         """The account, if the password is its own. Takes as long for names that nobody has."""
-        row = self.find(name)
-        own = row is not None and row["active"] and row["subject"] is None
-        given = row["password"] if row is not None and own else None
-        right = _password_right(given or _NOBODYS, password)
-        return row if right and given is not None else None
+        row = self.store.one(ACCOUNTS, name=name.strip().lower(), active=True, subject=None)
+        known = None if row is None else row["password"]
+        right = _password_right(known or _NOBODYS, password)
+        return row if right and known is not None else None
 
     # -- one-time links
 
     def new_link(self, account: str, *, by: str, hours: float = 24) -> str:
         """A secret that lets a person in once."""
         secret = secrets.token_urlsafe(32)
-        row = {"hash": hashed(secret), "account": account, "expires": later(hours=hours)}
-        self.store.add(LINKS, row, by=by, action="link made", subject=account)
+        self.store.add(
+            LINKS,
+            {"hash": hashed(secret), "account": account, "expires": later(hours=hours)},
+            by=by,
+            action="link made",
+            subject=account,
+        )
         return secret
 
     def use_link(self, secret: str) -> Row | None:
@@ -208,24 +212,31 @@ class Accounts:
         if not given:
             raise InputError("A token needs at least one role that its account has.")
         token = TOKEN_PREFIX + secrets.token_urlsafe(32)
-        row = {
-            "id": secrets.token_hex(8),
-            "account": account,
-            "name": name.strip()[:80] or "token",
-            "hash": hashed(token),
-            "roles": given,
-            "created": now(),
-            "expires": later(days=self._days),
-        }
-        self.store.add(TOKENS, row, by=by, action="token made", subject=name, roles=given)
+        self.store.add(
+            TOKENS,
+            {
+                "id": secrets.token_hex(8),
+                "account": account,
+                "name": name.strip()[:80] or "token",
+                "hash": hashed(token),
+                "roles": given,
+                "created": now(),
+                "expires": later(days=self._days),
+            },
+            by=by,
+            action="token made",
+            subject=name,
+            roles=given,
+        )
         return token
 
     def tokens(self, account: str) -> list[Row]:
         return self.store.rows(TOKENS, newest="created", account=account)
 
     def end_token(self, token: str, *, account: str, by: str) -> None:
-        held = {"id": token, "account": account, "ended": None}
-        if self.store.set(TOKENS, held, {"ended": now()}):
+        if self.store.set(
+            TOKENS, {"id": token, "account": account, "ended": None}, {"ended": now()}
+        ):
             self.store.did(by, "token ended", token)
 
     def by_token(self, token: str) -> Actor | None:
@@ -321,8 +332,7 @@ def _end_entries(connection: Connection, account: str, *, links: bool) -> None:
     """End the sessions of an account and, where asked for, links that would let somebody in."""
     connection.execute(LOGINS.delete().where(LOGINS.c.account == account))
     if links:
-        unused = (LINKS.c.account == account) & LINKS.c.used.is_(None)
-        connection.execute(LINKS.delete().where(unused))
+        connection.execute(LINKS.delete().where(LINKS.c.account == account, LINKS.c.used.is_(None)))
 
 
 def _password_hash(password: str) -> str:

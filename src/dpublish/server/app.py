@@ -97,12 +97,9 @@ class Office:
         self.listens(config.port)
 
     def listens(self, port: int) -> None:
-        hosts = [f"[{one}]" if ":" in one else one for one in self.config.hosts]
-        self.origins = {f"http://{one}:{port}" for one in hosts}
-        host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
-        self.address = (self.config.url or f"http://{host}:{port}").rstrip("/")
+        self.address = (self.config.url or _origin(self.config.host, port)).rstrip("/")
         """What links begin with."""
-        self.origins.add(self.address)
+        self.origins = {self.address, *[_origin(one, port) for one in self.config.hosts]}
         self.catalogue.address = self.address
         self.catalogue.refresh()
 
@@ -119,8 +116,9 @@ class Office:
 
     def first_link(self) -> str | None:
         """A one-time link for the first person, as long as nobody can log in otherwise."""
-        people = [row for row in self.accounts.all() if row["active"]]
-        if any(row["password"] or row["subject"] for row in people):
+        if any(
+            row["active"] and (row["password"] or row["subject"]) for row in self.accounts.all()
+        ):
             return None
         first = self.accounts.find("admin") or self.accounts.add("admin", Role, by="office")
         return self.accounts.new_link(first["id"], by="office", hours=24)
@@ -133,15 +131,14 @@ class Office:
             if time.monotonic() - moment > _HEALTH_SECONDS:
                 found = {"tables": "ok", "ledger": "ok"}
                 try:
-                    budgets = self.datasets.budgets()
-                    if budgets:
-                        self.datasets.spending(budgets[0]["name"])
+                    for budget in self.datasets.budgets()[:1]:
+                        self.datasets.spending(budget["name"])
                 except PublishError:
                     found["ledger"] = "cannot be read"
                 except Exception:
                     found["tables"] = "cannot be read"
-                well = set(found.values()) == {"ok"}
-                found = {"status": "ok" if well else "failing", **found}
+                status = "ok" if set(found.values()) == {"ok"} else "failing"
+                found = {"status": status, **found}
                 self._health = (time.monotonic(), found)
             return found
 
@@ -149,6 +146,10 @@ class Office:
         self.jobs.close()
         self.desks.stop()
         self.store.close()
+
+
+def _origin(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def office_of(request: Request) -> Office:
@@ -170,15 +171,15 @@ def dataset_of(request: Request) -> Row:
 
 def release_of(request: Request) -> Row:
     """The release that a path names."""
-    row = office_of(request).store.one(RELEASES, name=request.path_params["name"])
-    return known(row, "release")
+    name = request.path_params["name"]
+    return known(office_of(request).store.one(RELEASES, name=name), "release")
 
 
 def desk_of(request: Request) -> Row:
     """The desk that a path names, if this person may see it; others are not there."""
-    office, name = office_of(request), request.path_params["name"]
-    seen = (one for one in office.desks.of(request.state.actor) if one["name"] == name)
-    return known(next(seen, None), "desk")
+    name = request.path_params["name"]
+    seen = office_of(request).desks.of(request.state.actor)
+    return known(next((one for one in seen if one["name"] == name), None), "desk")
 
 
 def proposal_of(request: Request) -> Row:
@@ -256,8 +257,11 @@ def _part(request: Request, route: Route, name: str) -> Any:
 
 def _guarded(route: Route) -> Callable[[Request], Awaitable[Response]]:
     handler = load(route.handler)
-    taken = inspect.signature(handler).parameters.values()
-    names = [one.name for one in taken if one.kind is not one.KEYWORD_ONLY]
+    names = [
+        one.name
+        for one in inspect.signature(handler).parameters.values()
+        if one.kind is not one.KEYWORD_ONLY
+    ]
 
     def run(request: Request) -> Any:
         return handler(*[_part(request, route, name) for name in names])
@@ -296,10 +300,12 @@ async def _admit(request: Request, route: Route) -> Response | None:
             return _unknown(request, route)
         if isinstance(route.who, frozenset) and not actor.may(route.who):
             words = " or ".join(sorted(route.who))
-            message = (
-                f"This is for people with the role {words}. An admin of this office gives roles."
+            return _refused(
+                request,
+                route,
+                403,
+                f"This is for people with the role {words}. An admin of this office gives roles.",
             )
-            return _refused(request, route, 403, message)
         if not office.rate.allows(actor.account):
             return _refused(request, route, 429, "Too many requests. Wait a minute.")
         request.state.actor = actor
@@ -337,8 +343,9 @@ def _identify(office: Office, request: Request, route: Route) -> Actor | None:
         # pages are for people: a token opens the API alone
         right = route.kind == "json" and scheme.lower() == "bearer"
         return office.accounts.by_token(token.strip()) if right else None
-    cookie = request.cookies.get(office.cookie, "")
-    return office.accounts.by_cookie(cookie, request.headers.get("user-agent", ""))
+    return office.accounts.by_cookie(
+        request.cookies.get(office.cookie, ""), request.headers.get("user-agent", "")
+    )
 
 
 def _document(body: bytes) -> Any:
@@ -363,8 +370,9 @@ def _unknown(request: Request, route: Route) -> Response:
 
 def failed(kind: str, message: str, exit_code: int, status: int) -> JSONResponse:
     """The one shape of failures in JSON, as on the command line."""
-    error = {"type": kind, "message": message, "exit_code": exit_code}
-    return JSONResponse({"error": error}, status_code=status)
+    return JSONResponse(
+        {"error": {"type": kind, "message": message, "exit_code": exit_code}}, status_code=status
+    )
 
 
 _KINDS = {
@@ -382,9 +390,12 @@ _KINDS = {
 def _refused(request: Request, route: Route | None, status: int, message: str) -> Response:
     if (route is not None and route.kind == "json") or request.url.path.startswith("/api/"):
         return failed(_KINDS.get(status, "UsageError"), message, 70 if status == 500 else 2, status)
-    actor = getattr(request.state, "actor", None)
     return office_of(request).pages.show(
-        "error.html", actor, status=status, code=status, message=message
+        "error.html",
+        getattr(request.state, "actor", None),
+        status=status,
+        code=status,
+        message=message,
     )
 
 

@@ -339,8 +339,7 @@ def file_response(path: Path, request: Request) -> Response:
 
 async def home(request: Request, catalogue: Catalogue) -> Response:
     words = request.query_params.get("q", "").strip() if request.url.query else ""
-    found = catalogue.search(words) if words else catalogue.answers["/"]
-    return found.response(request)
+    return (catalogue.search(words) if words else catalogue.answers["/"]).response(request)
 
 
 async def feed(request: Request, catalogue: Catalogue) -> Response:

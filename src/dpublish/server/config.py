@@ -22,9 +22,8 @@ PORT: Final = 8765
 
 def option(default: Any, meaning: str) -> Any:
     """A field of a table of the configuration file, with what it means."""
-    made: dict[str, Any] = {"default_factory": default} if callable(default) else {}
-    made = made or {"default": default}
-    return field(**made, metadata={"meaning": meaning})
+    held = "default_factory" if callable(default) else "default"
+    return field(**{held: default}, metadata={"meaning": meaning})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,9 +134,9 @@ class Config:
                 raise InputError(f"The configuration '{path}' cannot be read ({error}).") from None
             except tomllib.TOMLDecodeError as error:
                 raise InputError(f"The configuration '{path}' is not TOML: {error}") from None
-        made: Config = _table(cls, document, "", home)
         changed = {name: value for name, value in given.items() if value is not None}
-        return dataclasses.replace(made, **changed)._checked()
+        made: Config = dataclasses.replace(_table(cls, document, "", home), **changed)
+        return made._checked()
 
     def _checked(self) -> Config:
         if not 0 <= self.port <= 65535:
@@ -217,9 +216,9 @@ def _table(kind: type, document: Mapping[str, Any], where: str, home: Path) -> A
     for name, value in document.items():
         label = f"{where}{name}"
         if name not in fields:
-            known = ", ".join(fields)
             raise InputError(
-                f"The configuration has no '{label}'.{did_you_mean(name, fields)} Known: {known}."
+                f"The configuration has no '{label}'.{did_you_mean(name, fields)} "
+                f"Known: {', '.join(fields)}."
             )
         made[name] = _value(hints[name], value, label, home)
     return kind(**made)
@@ -236,11 +235,11 @@ def _value(hint: Any, value: Any, label: str, home: Path) -> Any:
         return _table(hint, value, f"{label}.", home)
     if hint in (Path, Path | None) and isinstance(value, str):
         return home / Path(value).expanduser()
-    if hint in (str, str | None) and isinstance(value, str):
-        return value
-    if hint is bool and isinstance(value, bool):
-        return value
-    if hint is int and isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    if (
+        (hint in (str, str | None) and isinstance(value, str))
+        or (hint is bool and isinstance(value, bool))
+        or (hint is int and type(value) is int and value >= 0)
+    ):
         return value
     if (
         hint == tuple[str, ...]

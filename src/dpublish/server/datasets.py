@@ -90,8 +90,7 @@ class Datasets:
     # -- data sets
 
     def all(self) -> list[Row]:
-        found = [row for row in self.store.rows(DATASETS) if row["removed"] is None]
-        return sorted(found, key=lambda row: row["name"])
+        return sorted(self.store.rows(DATASETS, removed=None), key=lambda row: row["name"])
 
     def as_proposed(self, proposal: Row) -> tuple[Row, dict[str, Any]]:
         """The data set of a proposal, still under the schema that was proposed, and what was asked
@@ -108,8 +107,7 @@ class Datasets:
         return dataset, asked
 
     def get(self, name: str) -> Row | None:
-        found = self.store.one(DATASETS, name=name)
-        return found if found is not None and found["removed"] is None else None
+        return self.store.one(DATASETS, name=name, removed=None)
 
     def known(self, name: str) -> Row | None:
         """Also one that was removed: its releases stay."""
@@ -165,8 +163,9 @@ class Datasets:
             raise InputError(f"'{dataset['name']}' has no schema yet.")
         path = self.folder(dataset["name"]) / f"schema-{dataset['digest'][:16]}.toml"
         if not path.exists():  # the table is what counts; the file is made from it
-            held = {"dataset": dataset["name"], "digest": dataset["digest"]}
-            row = self.store.known(SCHEMAS, "schema", **held)
+            row = self.store.known(
+                SCHEMAS, "schema", dataset=dataset["name"], digest=dataset["digest"]
+            )
             replace_owned(path, row["toml"].encode())
         return path
 

@@ -70,15 +70,16 @@ class Proposals:
         **amounts: str | None,
     ) -> str:
         one = secrets.token_hex(8)
-        row = {
-            "id": one, "dataset": dataset["name"], "release": name, "title": titled(title, name),
-            "request": json.dumps({**request, "digest": dataset["digest"]}), "state": "proposed",
-            "proposer": by.name, "created": now(), "why": why.strip()[:4000] or None,
-            "two_person": self.config.two_person,
-        }  # fmt: skip
         self.store.add(
-            PROPOSALS, row, by=by.name, action=f"{what} proposed", subject=name, proposal=one,
-            **amounts,
+            PROPOSALS,
+            {
+                "id": one, "dataset": dataset["name"], "release": name,
+                "title": titled(title, name), "state": "proposed", "proposer": by.name,
+                "request": json.dumps({**request, "digest": dataset["digest"]}),
+                "created": now(), "why": why.strip()[:4000] or None,
+                "two_person": self.config.two_person,
+            },
+            by=by.name, action=f"{what} proposed", subject=name, proposal=one, **amounts,
         )  # fmt: skip
         return one
 
@@ -205,8 +206,7 @@ class Desks:
             status = self.jobs.status(row["job"]) if row["job"] else None
             if status is not None and status.over:
                 state = "open" if status.state == "done" else "failed"
-                held = picked(row, "name", "state", "job")
-                if self.store.set(DESKS, held, {"state": state}):
+                if self.store.set(DESKS, picked(row, "name", "state", "job"), {"state": state}):
                     self.store.did(status.actor, f"desk {state}", row["name"])
 
     # -- desks and seats
@@ -271,9 +271,7 @@ class Desks:
 
     def ask(self, desk: str, query: str, key: str, *, by: Actor) -> dict[str, Any]:
         """One question of somebody who has a seat. On disk before it is answered."""
-        row = self.get(desk)
-        if row["state"] != "open":
-            raise InputError(f"The desk '{desk}' is not open.")
+        self._require_open(desk)
         if not 1 <= len(key) <= 100 or not key.isprintable():
             raise InputError("A key is 1 to 100 printable characters.")
         if not 1 <= len(query) <= 10_000:
@@ -294,13 +292,16 @@ class Desks:
 
     def close(self, desk: str, *, by: Actor) -> None:
         """End a desk for good. Its exact counts are deleted, its answers stay."""
-        row = self.get(desk)
-        if row["state"] != "open":
-            raise InputError(f"The desk '{desk}' is not open.")
+        self._require_open(desk)
         self._process(desk).close_session()
-        ended = {"state": "closed", "closed": now()}
-        if self.store.set(DESKS, {"name": desk, "state": "open"}, ended):
+        if self.store.set(
+            DESKS, {"name": desk, "state": "open"}, {"state": "closed", "closed": now()}
+        ):
             self.store.did(by.name, "desk closed", desk)
+
+    def _require_open(self, desk: str) -> None:
+        if self.get(desk)["state"] != "open":
+            raise InputError(f"The desk '{desk}' is not open.")
 
     def stop(self) -> None:
         """The service ends: so do the processes. Every answer is on disk."""
@@ -332,7 +333,8 @@ class Desks:
         raise BudgetExceeded("You have asked all the questions that your seat allows.")
 
     def _count(self, desk: str, by: Actor, *, asked: int = 0, hard: int = 0) -> None:
-        held = (SEATS.c.desk == desk) & (SEATS.c.account == by.account)
-        values = {"asked": SEATS.c.asked + asked, "hard": SEATS.c.hard + hard}
-        with self.store.change() as connection:
-            connection.execute(update(SEATS).where(held).values(**values))
+        self.store.set(
+            SEATS,
+            {"desk": desk, "account": by.account},
+            {"asked": SEATS.c.asked + asked, "hard": SEATS.c.hard + hard},
+        )

@@ -112,10 +112,9 @@ def serve(folder: Path, lines: IO[bytes], answers: IO[bytes]) -> None:
             session = session or opened_session(folder)
             if asked["do"] == "ask":
                 before = session.status().asked
-                request = Ask(session=folder, query=asked["query"], key=asked["key"])
-                given = request.answer(session).to_json()
+                question = Ask(session=folder, query=asked["query"], key=asked["key"])
                 said: dict[str, Any] = {
-                    "answer": given,
+                    "answer": question.answer(session).to_json(),
                     "fresh": session.status().asked > before,
                 }
             else:

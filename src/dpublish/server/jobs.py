@@ -112,11 +112,15 @@ class JobRunner:
             "actor": actor_of({"who": actor, "door": DOOR, **(approval or {})}).to_json(),
         }
         replace_owned(home / ORDER, json.dumps(order).encode())
-        row = {
-            "id": job, "subject": subject, "requests": json.dumps([one.verb for one in requests]),
-            "state": "waiting", "actor": actor, "created": now(), "spent": False,
-        }  # fmt: skip
-        self.store.add(JOBS, row, by=actor, action="job started", subject=subject, job=job)
+        self.store.add(
+            JOBS,
+            {
+                "id": job, "subject": subject, "state": "waiting", "actor": actor,
+                "requests": json.dumps([one.verb for one in requests]),
+                "created": now(), "spent": False,
+            },
+            by=actor, action="job started", subject=subject, job=job,
+        )  # fmt: skip
         self._begin(job)
         return job
 
@@ -150,9 +154,11 @@ class JobRunner:
         (home / CANCELLED).touch(mode=0o600)
         self.store.did(actor, "job cancelled", job)
         if not _signal(home, signal.SIGTERM):  # it waits for its turn, or has just ended
-            error = json.dumps(_cancelled(NOT_PAID))
-            ended = {"state": "cancelled", "ended": now(), "error": error}
-            self.store.set(JOBS, {"id": job, "state": "waiting"}, ended)
+            self.store.set(
+                JOBS,
+                {"id": job, "state": "waiting"},
+                {"state": "cancelled", "ended": now(), "error": json.dumps(_cancelled(NOT_PAID))},
+            )
         else:
             threading.Thread(target=self._insist, args=(home,), daemon=True).start()
         return self.status(job)
@@ -218,15 +224,21 @@ class JobRunner:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
-        begun = {"state": "running", "started": now(), "pid": child.pid if child else None}
-        self.store.set(JOBS, {"id": job, "state": "waiting"}, begun)
+        self.store.set(
+            JOBS,
+            {"id": job, "state": "waiting"},
+            {"state": "running", "started": now(), "pid": child.pid if child else None},
+        )
         latest = time.monotonic() + self._seconds
         while child.poll() is None if child else _held(home):
             if time.monotonic() > latest:
                 _signal(home, signal.SIGKILL)
-                minutes = self._seconds / 60
-                text = f"The job was ended because it ran for more than {minutes:g} minutes."
-                failure = {"type": "TooLong", "message": text, "exit_code": 6}
+                minutes = f"{self._seconds / 60:g} minutes"
+                failure = {
+                    "type": "TooLong",
+                    "message": f"The job was ended because it ran for more than {minutes}.",
+                    "exit_code": 6,
+                }
                 replace_owned(home / FAILURE, json.dumps(failure).encode())
             if self._closed.wait(_LOOK):
                 return

@@ -14,20 +14,27 @@ from dpublish.server.config import Config
 
 
 def listen(config: Config) -> None:
-    """Serve until stopped. Says where, and gives the first person a link that works once."""
+    """Serve until stopped. The first person gets a link that works once."""
     listener = _listener(config)  # a port that is taken is told before anything is made
     serve_app(create_app(config), listener)
 
 
 def serve_app(app: Starlette, listener: socket.socket | None = None) -> None:
-    """Serve an application that is made."""
+    """Serve an application that is made: says where, then answers until it is stopped."""
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     office: Office = app.state.office
     listener = listener or _listener(office.config)
     office.listens(listener.getsockname()[1])
-    _say(office)
+    print(f"{office.config.title}: {office.address}/", flush=True)
+    secret = office.first_link()
+    if secret is None:
+        print(f"Log in: {office.address}/login", flush=True)
+    else:
+        print("Nobody can log in yet. This link lets one person in, once, as admin:", flush=True)
+        print(f"    {office.address}/login/link?key={secret}", flush=True)
+    print("Stop with Ctrl-C.", flush=True)
     # no access log: addresses hold what people search for, and the log of actions says who did what
     settings = uvicorn.Config(
         app,
@@ -54,16 +61,3 @@ def _listener(config: Config) -> socket.socket:
         ) from None
     made.set_inheritable(True)
     return made
-
-
-def _say(office: Office) -> None:
-    config = office.config
-    address = office.address
-    print(f"{config.title}: {address}/", flush=True)
-    secret = office.first_link()
-    if secret is None:
-        print(f"Log in: {address}/login", flush=True)
-    else:
-        print("Nobody can log in yet. This link lets one person in, once, as admin:", flush=True)
-        print(f"    {address}/login/link?key={secret}", flush=True)
-    print("Stop with Ctrl-C.", flush=True)

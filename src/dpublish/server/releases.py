@@ -198,10 +198,14 @@ class Releases:
         """Take it off the catalogue. Its page says so; what it cost stays spent."""
         if not reason.strip():
             raise InputError("Say why: the public page of a withdrawn release states the reason.")
-        values = {"state": "withdrawn", "withdrawn": now(), "reason": reason.strip()[:2000]}
-        if not self.store.set(RELEASES, {"name": name, "state": "published"}, values):
+        reason = reason.strip()[:2000]
+        if not self.store.set(
+            RELEASES,
+            {"name": name, "state": "published"},
+            {"state": "withdrawn", "withdrawn": now(), "reason": reason},
+        ):
             raise InputError("Only a published release can be withdrawn.")
-        self.store.did(by.name, "release withdrawn", name, reason=reason.strip()[:2000])
+        self.store.did(by.name, "release withdrawn", name, reason=reason)
         shutil.rmtree(self.public_folder(name), ignore_errors=True)
         self.changed()
 
@@ -238,8 +242,8 @@ class Releases:
         if row["state"] == "publishing":
             values = {"state": "published", "published": now()} if done else {"state": "made"}
         elif done:
-            facts = _facts(self.jobs.results(row["job"])[-1])
-            values = {"state": "made", "facts": json.dumps(facts)}
+            facts = json.dumps(_facts(self.jobs.results(row["job"])[-1]))
+            values = {"state": "made", "facts": facts}
             self._used(row["dataset"])
         else:
             values = {"state": "failed"}

@@ -76,8 +76,8 @@ class Outer:
     def __init__(self, app: ASGIApp, *, hosts: Iterable[str], secure: bool) -> None:
         self._app = app
         self._hosts = frozenset(one.lower() for one in hosts)
-        self._headers = {**HEADERS, **({"strict-transport-security": SECURE} if secure else {})}
-        self._pairs = [(name.encode(), value.encode()) for name, value in self._headers.items()]
+        headers = {**HEADERS, **({"strict-transport-security": SECURE} if secure else {})}
+        self._pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -138,8 +138,7 @@ def from_here(request: Request, origins: frozenset[str]) -> bool:
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"
-    referer = request.headers.get("referer", "")
-    parts = urlsplit(referer)
+    parts = urlsplit(request.headers.get("referer", ""))
     return f"{parts.scheme}://{parts.netloc}" in origins
 
 
@@ -161,14 +160,11 @@ class Hide:
         self._pattern = re.compile(rf"(?:{words})[^\s'\",;)]*") if words else None
 
     def __call__(self, text: str) -> str:
-        if self._pattern is None:
-            return text
-        return self._pattern.sub(self._said, text)
+        return text if self._pattern is None else self._pattern.sub(self._said, text)
 
     def _said(self, found: re.Match[str]) -> str:
-        whole = found[0]
-        start = next(one for one in self._known if whole.startswith(one))
-        name = whole[len(start) :].rstrip("/").rpartition("/")[2]
+        start = next(one for one in self._known if found[0].startswith(one))
+        name = found[0].removeprefix(start).rstrip("/").rpartition("/")[2]
         return name or self._known[start]
 
     def tree(self, value: object) -> object:

@@ -18,13 +18,13 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Connection,
     Engine,
     Integer,
     MetaData,
     Table,
     Text,
-    and_,
     create_engine,
     event,
     insert,
@@ -50,10 +50,11 @@ class StoreUnavailable(PublishError):
 
 def now() -> str:
     """This moment, as text that sorts by time."""
-    return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return later()
 
 
 def later(**given: float) -> str:
+    """So much later than this moment."""
     moment = dt.datetime.now(dt.UTC) + dt.timedelta(**given)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -87,14 +88,18 @@ class Store:
             yield connection
 
     def rows(
-        self, table: Table, *, newest: str | None = None, most: int | None = None, **given: Any
+        self,
+        table: Table,
+        *conditions: ColumnElement[bool],
+        newest: str | None = None,
+        most: int | None = None,
+        **given: Any,
     ) -> list[Row]:
         """Rows whose columns have these values; the newest by a column first, where it is given."""
-        asked = select(table).where(*[table.c[name] == value for name, value in given.items()])
+        same = [table.c[name] == value for name, value in given.items()]
+        asked = select(table).where(*conditions, *same).limit(most)
         if newest is not None:
             asked = asked.order_by(table.c[newest].desc())
-        if most is not None:
-            asked = asked.limit(most)
         with self.look() as connection:
             return [dict(row) for row in connection.execute(asked).mappings()]
 
@@ -130,11 +135,8 @@ class Store:
 
     def actions(self, *, most: int | None = None, before: int | None = None) -> list[Row]:
         """The log, the newest first."""
-        asked = select(ACTIONS).order_by(ACTIONS.c.seq.desc())
-        asked = asked if before is None else asked.where(ACTIONS.c.seq < before)
-        asked = asked if most is None else asked.limit(most)
-        with self.look() as connection:
-            return [dict(row) for row in connection.execute(asked).mappings()]
+        older = [] if before is None else [ACTIONS.c.seq < before]
+        return self.rows(ACTIONS, *older, newest="seq", most=most)
 
     def broken_action(self) -> int | None:
         """The first line of the log that does not follow from the one before it; None: all do."""
@@ -154,8 +156,8 @@ def picked(row: Row, *names: str) -> dict[str, Any]:
 def set_rows(
     connection: Connection, table: Table, where: Mapping[str, Any], values: Mapping[str, Any]
 ) -> int:
-    held = and_(*[table.c[name] == value for name, value in where.items()])
-    return connection.execute(update(table).where(held).values(**values)).rowcount
+    same = [table.c[name] == value for name, value in where.items()]
+    return connection.execute(update(table).where(*same).values(**values)).rowcount
 
 
 def record(connection: Connection, *, actor: str, action: str, subject: str, **detail: Any) -> None:
@@ -242,8 +244,9 @@ META: Final = MetaData()
 
 def _table(name: str, key: str, *columns: str) -> Table:
     """Columns are NAME (text), NAME# (number) or NAME! (yes or no); with ? they may be null."""
-    made = [_column(one, primary=one.strip("#") in key.split()) for one in columns]
-    return Table(name, META, *made)
+    return Table(
+        name, META, *[_column(one, primary=one.strip("#") in key.split()) for one in columns]
+    )
 
 
 def _column(word: str, *, primary: bool) -> Column[object]:

@@ -66,8 +66,9 @@ class Worker(Caller):
 def failure_of(error: BaseException) -> dict[str, Any]:
     """A failure as JSON. What was not foreseen could quote a row, and gets constant words."""
     known = error if isinstance(error, PublishError) else PrivateSideError()
-    name = type(known).__name__
-    return {"type": name, "message": str(known), "exit_code": known.exit_code}
+    return {
+        "type": type(known).__name__, "message": str(known), "exit_code": known.exit_code,
+    }  # fmt: skip
 
 
 def run(folder: Path) -> int:
@@ -85,7 +86,11 @@ def run(folder: Path) -> int:
     try:
         order = json.loads((folder / ORDER).read_bytes())
         caller = Worker(folder, actor_of(order["actor"]))
-        results = [plain(_one(document, caller)) for document in order["requests"]]
+        kinds = request_types()
+        results = [
+            plain(kinds[document["request"]].from_json(document).run(caller).to_json())
+            for document in order["requests"]
+        ]
     except (SystemExit, KeyboardInterrupt):
         return 1
     except BaseException as error:  # also panics of native code
@@ -93,10 +98,6 @@ def run(folder: Path) -> int:
         return 1
     replace_owned(folder / RESULTS, json.dumps(results).encode())
     return 0
-
-
-def _one(document: dict[str, Any], caller: Worker) -> Any:
-    return request_types()[document["request"]].from_json(document).run(caller).to_json()
 
 
 def _leave(number: int, frame: object) -> None:

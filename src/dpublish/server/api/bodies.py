@@ -35,9 +35,8 @@ NAME: Final = "^[a-z0-9](?:[a-z0-9-]{0,60}[a-z0-9])?$"
 
 def text(most: int, default: Any = None, *, pattern: str | None = None, least: int = 0) -> Any:
     """A field of text with its limits, which schemas state and bodies are held to."""
-    limits: dict[str, Any] = {"maxLength": most}
-    limits |= {"pattern": pattern} if pattern else {}
-    limits |= {"minLength": least} if least else {}
+    given = {"maxLength": most, "pattern": pattern, "minLength": least}
+    limits = {name: limit for name, limit in given.items() if limit}
     return field(metadata=limits) if default is ... else field(default=default, metadata=limits)
 
 
@@ -126,13 +125,16 @@ class Takes:
     record: type
     without: tuple[str, ...] = ()
 
+    def fields(self) -> list[dataclasses.Field[Any]]:
+        return [one for one in fields(self.record) if one.name not in self.without]
+
     def read(self, document: Any) -> dict[str, Any]:
         if not isinstance(document, dict):
             raise InputError("The body must be one JSON object.")
         _bounded(document, "body")
         given = read_fields(self.record, document, "body", without=self.without)
-        for one in fields(self.record):
-            if one.name in given and given[one.name] is not None:
+        for one in self.fields():
+            if given.get(one.name) is not None:
                 _within(given[one.name], one.metadata, one.name)
         return given
 
@@ -247,8 +249,11 @@ def schema_of(hint: Any) -> dict[str, Any]:
     if origin is tuple:
         return {"type": "array", "maxItems": MAX_PARTS, "items": schema_of(get_args(hint)[0])}
     if origin is not None and issubclass(origin, Mapping):
-        values = schema_of(get_args(hint)[1])
-        return {"type": "object", "maxProperties": MAX_PARTS, "additionalProperties": values}
+        return {
+            "type": "object",
+            "maxProperties": MAX_PARTS,
+            "additionalProperties": schema_of(get_args(hint)[1]),
+        }
     return dict(_PLAIN[hint])
 
 
@@ -257,34 +262,29 @@ def body_schema(takes: Takes) -> dict[str, Any]:
     hints = get_type_hints(takes.record)
     shown: dict[str, Any] = {}
     required = []
-    for one in dataclasses.fields(takes.record):
-        if one.name in takes.without:
-            continue
-        made = schema_of(hints[one.name])
-        if one.metadata:
-            made = _limited(made, one.metadata)
+    for one in takes.fields():
+        made = _limited(schema_of(hints[one.name]), one.metadata)
         default = default_of(one)
         if default is dataclasses.MISSING:
             required.append(one.name)
         else:
             made["default"] = plain(default)
         shown[one.name] = made
-    schema: dict[str, Any] = {
+    return {
         "type": "object",
         "description": _first_words(takes.record.__doc__),
         "properties": shown,
         "additionalProperties": False,
+        **({"required": required} if required else {}),
     }
-    return {**schema, "required": required} if required else schema
 
 
 def _limited(made: dict[str, Any], limits: Mapping[str, Any]) -> dict[str, Any]:
-    if "anyOf" in made:
-        made["anyOf"] = [
-            {**one, **limits} if one.get("type") != "null" else one for one in made["anyOf"]
-        ]
-        return made
-    return {**made, **limits}
+    if "anyOf" not in made:
+        return {**made, **limits}
+    return {
+        "anyOf": [{**one, **limits} if one.get("type") != "null" else one for one in made["anyOf"]]
+    }
 
 
 @cache
@@ -313,10 +313,9 @@ def document() -> dict[str, Any]:
 
 
 def _operation(route: Route, method: str) -> dict[str, Any]:
-    words = _first_words(inspect.getdoc(load(route.handler)))
     made: dict[str, Any] = {
         "operationId": f"{method.lower()}_{re.sub(r'[^a-z0-9]+', '_', route.path).strip('_')}",
-        "summary": words,
+        "summary": _first_words(inspect.getdoc(load(route.handler))),
         "responses": _responses(route, method),
     }
     if route.who != "public":
@@ -331,17 +330,17 @@ def _operation(route: Route, method: str) -> dict[str, Any]:
             "schema": {"type": "string", "minLength": 1, "maxLength": 200},
         }
         for name in re.findall(r"\{(\w+)\}", route.path)
-    ]
-    places += [
+    ] + [
         {"name": name, "in": "query", "schema": schema}
         for name, schema in QUERY.get(route.handler, {}).items()
     ]
     if places:
         made["parameters"] = places
-    takes = BODIES.get(route.handler) if method in ("POST", "PUT") else None
-    if takes is not None:
-        content = {"application/json": {"schema": body_schema(takes)}}
-        made["requestBody"] = {"required": True, "content": content}
+    if method in ("POST", "PUT") and route.handler in BODIES:
+        made["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": body_schema(BODIES[route.handler])}},
+        }
     return made
 
 

@@ -54,8 +54,13 @@ def add_dataset(given: dict[str, Any], actor: Actor, office: Office) -> Response
 
 def schema(dataset: Row, office: Office) -> Response:
     """The schema in force, as TOML."""
-    found = {"dataset": dataset["name"], "digest": dataset["digest"]}
-    return JSONResponse({**found, "toml": office.datasets.schema_text(dataset)})
+    return JSONResponse(
+        {
+            "dataset": dataset["name"],
+            "digest": dataset["digest"],
+            "toml": office.datasets.schema_text(dataset),
+        }
+    )
 
 
 def put_schema(
@@ -217,8 +222,9 @@ def run_again(request: Request, release: Row, actor: Actor, office: Office) -> R
 
 def budgets(office: Office) -> Response:
     """The budgets of the office, with what is spent and what is left."""
-    found = [_budget(office, one["name"]) for one in office.datasets.budgets()]
-    return JSONResponse({"budgets": found})
+    return JSONResponse(
+        {"budgets": [_budget(office, one["name"]) for one in office.datasets.budgets()]}
+    )
 
 
 def open_budget(given: Mapping[str, Any], actor: Actor, office: Office) -> Response:
@@ -252,8 +258,9 @@ def start_audit(request: Request, given: Mapping[str, Any]) -> Response:
 
 def actions(request: Request, office: Office) -> Response:
     """Who did what, when; each line holds the hash of the one before."""
-    most = _number(request, "most", 1000) or 200
-    found = office.store.actions(most=most, before=_number(request, "before", 2**53))
+    found = office.store.actions(
+        most=_number(request, "most", 1000) or 200, before=_number(request, "before", 2**53)
+    )
     return JSONResponse({"actions": found, "broken_at": office.store.broken_action()})
 
 
@@ -274,11 +281,14 @@ def metrics(office: Office) -> Response:
 def desks(actor: Actor, office: Office) -> Response:
     """The desks that the caller may see."""
     office.desks.settle()
-    found = [
-        picked(one, "name", "title", "dataset", "state", "created")
-        for one in office.desks.of(actor)
-    ]
-    return JSONResponse({"desks": found})
+    return JSONResponse(
+        {
+            "desks": [
+                picked(one, "name", "title", "dataset", "state", "created")
+                for one in office.desks.of(actor)
+            ]
+        }
+    )
 
 
 def propose_desk(given: dict[str, Any], actor: Actor, office: Office) -> Response:
@@ -358,11 +368,13 @@ def _same_before(
 
 
 def _proposal(row: Row) -> dict[str, Any]:
-    shown = picked(
-        row, "id", "dataset", "release", "title", "state", "proposer", "created", "why",
-        "decider", "decided", "reason", "job", "two_person",
-    )  # fmt: skip
-    return {**shown, "request": json.loads(row["request"])}
+    return {
+        **picked(
+            row, "id", "dataset", "release", "title", "state", "proposer", "created", "why",
+            "decider", "decided", "reason", "job", "two_person",
+        ),
+        "request": json.loads(row["request"]),
+    }  # fmt: skip
 
 
 def _job_id(request: Request) -> str:
@@ -376,11 +388,13 @@ def _job(office: Office, one: str) -> Any:
 
 
 def _release(row: Row) -> dict[str, Any]:
-    shown = picked(
-        row, "name", "dataset", "title", "job", "state", "created", "creator", "published",
-        "withdrawn", "reason",
-    )  # fmt: skip
-    return {**shown, "facts": json.loads(row["facts"] or "{}")}
+    return {
+        **picked(
+            row, "name", "dataset", "title", "job", "state", "created", "creator", "published",
+            "withdrawn", "reason",
+        ),
+        "facts": json.loads(row["facts"] or "{}"),
+    }  # fmt: skip
 
 
 def _budget(office: Office, name: str) -> dict[str, Any]:

@@ -57,8 +57,8 @@ def ledger_checks(office: Office) -> list[dict[str, Any]]:
         name = row["name"]
         found: dict[str, Any] = {"budget": name, "ok": False, "problem": None, "entries": []}
         try:
-            verified = VerifyLedger(url=office.config.ledger_url, name=name).run().to_json()
-            found |= {"ok": True, "status": verified}
+            found["status"] = VerifyLedger(url=office.config.ledger_url, name=name).run().to_json()
+            found["ok"] = True
             found["entries"] = entries_of(office, name)
         except PublishError as error:
             found["problem"] = office.hide(str(error))
@@ -202,8 +202,11 @@ def export(actor: Actor, office: Office) -> Response:
             for one in reversed(office.store.actions())
         )
         archive.writestr("actions.csv", lines.getvalue())
-    headers = {"content-disposition": f'attachment; filename="audit-{now()[:10]}.zip"'}
-    return Response(held.getvalue(), media_type="application/zip", headers=headers)
+    return Response(
+        held.getvalue(),
+        media_type="application/zip",
+        headers={"content-disposition": f'attachment; filename="audit-{now()[:10]}.zip"'},
+    )
 
 
 def _cell(value: Any) -> str:

@@ -21,10 +21,13 @@ from dpublish.server.store import DESKS, Row
 
 def desks(actor: Actor, office: Office) -> Response:
     office.desks.settle()
-    rows = [
-        {**one, "seat": office.desks.seat(one["name"], actor)} for one in office.desks.of(actor)
-    ]
-    return office.pages.show("desk/desks.html", actor, desks=rows)
+    return office.pages.show(
+        "desk/desks.html",
+        actor,
+        desks=[
+            {**one, "seat": office.desks.seat(one["name"], actor)} for one in office.desks.of(actor)
+        ],
+    )
 
 
 def show(

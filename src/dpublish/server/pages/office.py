@@ -42,8 +42,11 @@ class Named(Caller):
 
 def releases(actor: Actor, office: Office) -> Response:
     office.releases.settle()
-    rows = [_with_facts(one) for one in office.releases.all()]
-    return office.pages.show("office/releases.html", actor, releases=rows)
+    return office.pages.show(
+        "office/releases.html",
+        actor,
+        releases=[_with_facts(one) for one in office.releases.all()],
+    )
 
 
 def _with_facts(row: Row) -> dict[str, Any]:
@@ -80,8 +83,11 @@ def release_look(release: Row, what: str, office: Office) -> Response:
         out = Path(folder) / "look.html"
         (Report if what == "report" else Page)(release=path, out=out).run()
         content = out.read_bytes()
-    policy = {"content-security-policy": policy_of(content)}
-    return Response(content, media_type="text/html; charset=utf-8", headers=policy)
+    return Response(
+        content,
+        media_type="text/html; charset=utf-8",
+        headers={"content-security-policy": policy_of(content)},
+    )
 
 
 def publish(release: Row, actor: Actor, office: Office) -> Response:
@@ -89,8 +95,7 @@ def publish(release: Row, actor: Actor, office: Office) -> Response:
 
 
 def withdraw(release: Row, form: FormData, actor: Actor, office: Office) -> Response:
-    reason = str(form.get("reason", ""))
-    office.releases.withdraw(release["name"], reason=reason, by=actor)
+    office.releases.withdraw(release["name"], reason=str(form.get("reason", "")), by=actor)
     return to(f"/office/releases/{release['name']}")
 
 
@@ -107,8 +112,11 @@ def run_again(release: Row, actor: Actor, office: Office) -> Response:
 
 
 def ledger(actor: Actor, office: Office) -> Response:
-    found = [_budget(office, row) for row in office.datasets.budgets()]
-    return office.pages.show("office/ledger.html", actor, budgets=found)
+    return office.pages.show(
+        "office/ledger.html",
+        actor,
+        budgets=[_budget(office, row) for row in office.datasets.budgets()],
+    )
 
 
 def _budget(office: Office, row: Row) -> dict[str, Any]:
@@ -136,13 +144,14 @@ def opened_budget(office: Office, given: Mapping[str, Any], actor: Actor) -> str
         url=office.config.ledger_url, name=name, witness=office.config.witness, **amounts
     ).run(Named(actor))
     words = ", ".join(f"{key} = {value}" for key, value in amounts.items() if value)
-    row = {
-        "name": name, "title": titled(str(given.get("title", "")), name), "amount": words,
-        "created": now(), "creator": actor.name,
-    }  # fmt: skip
     office.store.add(
-        BUDGETS, row, by=actor.name, action="budget opened", subject=name, amount=words
-    )
+        BUDGETS,
+        {
+            "name": name, "title": titled(str(given.get("title", "")), name), "amount": words,
+            "created": now(), "creator": actor.name,
+        },
+        by=actor.name, action="budget opened", subject=name, amount=words,
+    )  # fmt: skip
     return name
 
 
@@ -159,8 +168,10 @@ def budget(name: str, actor: Actor, office: Office) -> Response:
 
 def entries_of(office: Office, budget: str) -> list[dict[str, Any]]:
     """The ledger's history of a budget, line by line as people read it."""
-    found = History(url=office.config.ledger_url, name=budget).run().to_json()
-    return [_entry(one) for one in found["entries"]]
+    return [
+        _entry(one)
+        for one in History(url=office.config.ledger_url, name=budget).run().to_json()["entries"]
+    ]
 
 
 def _entry(one: Mapping[str, Any]) -> dict[str, Any]:
@@ -187,9 +198,13 @@ def people(actor: Actor, office: Office, *, invited: Row | None = None) -> Respo
     if invited is not None:
         secret = office.accounts.new_link(invited["id"], by=actor.name, hours=72)
         link = f"{office.address}/login/link?key={secret}"
-    accounts = [{**one, "held": read_roles(one["roles"])} for one in office.accounts.all()]
-    whose = None if invited is None else invited["name"]
-    return office.pages.show("office/people.html", actor, accounts=accounts, link=link, whose=whose)
+    return office.pages.show(
+        "office/people.html",
+        actor,
+        accounts=[{**one, "held": read_roles(one["roles"])} for one in office.accounts.all()],
+        link=link,
+        whose=None if invited is None else invited["name"],
+    )
 
 
 def add_person(form: FormData, actor: Actor, office: Office) -> Response:

@@ -110,8 +110,9 @@ def plan(request: Request, dataset: Row, form: FormData, actor: Actor, office: O
         if then == "propose":
             return _propose(office, actor, dataset, given)
         if then == "plan":
-            plans = _plans(office, dataset, given)
-            return plan_page(request, dataset, actor, office, asked=given, plans=plans)
+            return plan_page(
+                request, dataset, actor, office, asked=given, plans=_plans(office, dataset, given)
+            )
         job = _set_going(office, actor, dataset, given, then)
     except PublishError as error:
         message = office.hide(str(error))
@@ -145,11 +146,16 @@ def _set_going(office: Office, actor: Actor, row: Row, given: Mapping[str, Any],
     if then == "rehearse":
         one = Rehearse(**asked, questions=questions, **_amounts(given))
     elif then == "solve":
-        error = _margin(given.get("error", ""))
-        one = Plan(**asked, questions=questions[:1], error=error, delta=delta)
+        one = Plan(
+            **asked, questions=questions[:1], error=_margin(given.get("error", "")), delta=delta
+        )
     elif then == "compare":
-        epsilon = given.get("epsilon") or "1"
-        one = Compare(schema=asked["schema"], epsilon=epsilon, delta=delta, questions=questions)
+        one = Compare(
+            schema=asked["schema"],
+            epsilon=given.get("epsilon") or "1",
+            delta=delta,
+            questions=questions,
+        )
     else:
         raise InputError("Choose what to do.")
     return office.jobs.submit([one], actor=actor.name, subject=f"{then} {row['name']}")
@@ -246,8 +252,9 @@ def decline(one: str, form: FormData, actor: Actor, office: Office) -> Response:
 
 def jobs(actor: Actor, office: Office) -> Response:
     rows = office.store.rows(JOBS, newest="created", most=100)
-    found = [office.jobs.status(row["id"]) for row in rows]
-    return office.pages.show("office/jobs.html", actor, jobs=found)
+    return office.pages.show(
+        "office/jobs.html", actor, jobs=[office.jobs.status(row["id"]) for row in rows]
+    )
 
 
 def job_part(job: str, actor: Actor, office: Office) -> Response:

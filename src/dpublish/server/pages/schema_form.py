@@ -10,7 +10,8 @@ import datetime as dt
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from dpublish.errors import InputError
@@ -32,10 +33,10 @@ def read(text: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError:
         return {"dataset": {}, "columns": [], "draft": False, "readable": False, "baskets": False}
     columns = document.get("columns", {})
-    known = columns if isinstance(columns, dict) else {}
+    pairs = columns.items() if isinstance(columns, dict) else ()
     return {
         "dataset": document.get("dataset", {}),
-        "columns": [_fields(name, one) for name, one in known.items() if isinstance(one, dict)],
+        "columns": [_fields(name, one) for name, one in pairs if isinstance(one, dict)],
         "draft": "draft" in document,
         "baskets": "items" in document,
         "readable": True,
@@ -94,52 +95,52 @@ def _unit(dataset: dict[str, Any], given: Mapping[str, str]) -> None:
             dataset.pop("max_rows_per_unit", None)
         else:
             dataset["unit"] = given.get("unit.column", "")
-            _put_number(dataset, "max_rows_per_unit", given.get("unit.most"), "Rows per person")
+            most = given.get("unit.most")
+            _put(dataset, "max_rows_per_unit", most, partial(_amount, what="Rows per person"))
     if "unit.membership" in given:
         secret = given["unit.membership"] == "secret"
         dataset["neighbours"] = "add-remove-one" if secret else "replace-one"
         dataset.pop("size" if secret else "nominal_size", None)
-        _put_number(dataset, "nominal_size" if secret else "size", given.get("unit.size"), "Size")
+        key = "nominal_size" if secret else "size"
+        _put(dataset, key, given.get("unit.size"), partial(_amount, what="Size"))
 
 
 def _column(
     column: Mapping[str, Any], name: str, given: Mapping[str, str], start: str
 ) -> dict[str, Any]:
-    made = dict(column)
     kind = given[f"{start}kind"]
-    made["kind"] = kind
-    levels = [line.strip() for line in given.get(f"{start}levels", "").splitlines() if line.strip()]
+    made = {**column, "kind": kind}
     for key in ("lower", "upper", "bins", "edges", "levels"):
         made.pop(key, None)
     if kind in _LABELS:
-        made["levels"] = levels
+        lines = given.get(f"{start}levels", "").splitlines()
+        made["levels"] = [line.strip() for line in lines if line.strip()]
     elif kind != "boolean":
         for key in ("lower", "upper", "bins"):
             if given.get(f"{start}{key}"):
                 made[key] = _amount(given[f"{start}{key}"], f"{name}: {key}")
         if given.get(f"{start}edges"):
-            parts = [one.strip() for one in given[f"{start}edges"].split(",") if one.strip()]
-            made["edges"] = [_amount(one, f"{name}: edges") for one in parts]
+            made["edges"] = [
+                _amount(one.strip(), f"{name}: edges")
+                for one in given[f"{start}edges"].split(",")
+                if one.strip()
+            ]
     if kind not in _LABELS:
         made.pop("labels", None)
     for key in (*_WORDS, "outside"):
         _put(made, key, given.get(f"{start}{key}"))
-    made["missing"] = given.get(f"{start}missing") == "yes"
-    if not made["missing"]:
-        del made["missing"]
+    if given.get(f"{start}missing") == "yes":
+        return {**made, "missing": True}
+    made.pop("missing", None)
     return made
 
 
-def _put(table: dict[str, Any], key: str, value: str | None) -> None:
+def _put(
+    table: dict[str, Any], key: str, value: str | None, read: Callable[[str], Any] = str
+) -> None:
+    """What a field holds: an empty one takes the key away, one that was not sent says nothing."""
     if value:
-        table[key] = value
-    elif value is not None:
-        table.pop(key, None)
-
-
-def _put_number(table: dict[str, Any], key: str, value: str | None, what: str) -> None:
-    if value:
-        table[key] = _amount(value, what)
+        table[key] = read(value)
     elif value is not None:
         table.pop(key, None)
 

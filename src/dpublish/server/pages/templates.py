@@ -46,8 +46,11 @@ class Pages:
         self, template: str, actor: Actor | None, *, status: int = 200, **given: Any
     ) -> HTMLResponse:
         """A page for whoever is logged in. It stays in no cache."""
-        text = self.text(template, actor, **given)
-        return HTMLResponse(text, status_code=status, headers={"cache-control": "no-store"})
+        return HTMLResponse(
+            self.text(template, actor, **given),
+            status_code=status,
+            headers={"cache-control": "no-store"},
+        )
 
     def text(self, template: str, actor: Actor | None, **given: Any) -> str:
         return self.environment.get_template(template).render(actor=actor, **given)
@@ -65,10 +68,9 @@ def roles_in(form: FormData) -> list[Role]:
 
 def statics() -> dict[str, str]:
     """The files that pages load, with a mark of their content."""
-    folder = files("dpublish.server") / "static"
     return {
         one.name: hashlib.sha256(one.read_bytes()).hexdigest()[:12]
-        for one in folder.iterdir()
+        for one in (files("dpublish.server") / "static").iterdir()
         if one.name.endswith((".css", ".js", ".svg"))
     }
 
