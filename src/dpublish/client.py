@@ -75,16 +75,20 @@ class Office:
 
     def estimate(self, release: str, condition: str, *, level: float = 0.95) -> Estimate:
         """One answer of a published release, worked out there."""
-        body = {"conditions": [condition], "level": level}
-        found = self._json("POST", f"/api/releases/{_part(release)}/query", body)
+        found = self._json(
+            "POST",
+            f"/api/releases/{_part(release)}/query",
+            {"conditions": [condition], "level": level},
+        )
         return _estimate(found["estimates"][0])
 
     def sql(self, release: str, select: str, *, level: float | None = 0.95) -> Any:
         """A SELECT over the rows of a published release, as a polars frame."""
         import polars as pl
 
-        body = {"select": select, "level": level}
-        found = self._json("POST", f"/api/releases/{_part(release)}/sql", body)
+        found = self._json(
+            "POST", f"/api/releases/{_part(release)}/sql", {"select": select, "level": level}
+        )
         return pl.DataFrame(found["rows"], schema=found["columns"], orient="row")
 
     def curator(self, dataset: str) -> RemoteCurator:
@@ -208,8 +212,11 @@ class RemoteSession:
 
     def ask(self, query: str, *, key: str | None = None) -> RemoteAnswer:
         """One question. The same key gives the same answer again."""
-        body = {"query": query, "key": key or secrets.token_hex(16)}
-        found = self._office._json("POST", f"/api/desks/{_part(self.desk)}/ask", body)
+        found = self._office._json(
+            "POST",
+            f"/api/desks/{_part(self.desk)}/ask",
+            {"query": query, "key": key or secrets.token_hex(16)},
+        )
         return RemoteAnswer(**{**found, "estimate": _estimate(found["estimate"])})
 
 

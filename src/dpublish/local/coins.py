@@ -41,10 +41,10 @@ def checked_epsilon(epsilon: Amount) -> Fraction:
     return value
 
 
-def checked_bits(bits: int) -> int:
-    if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= 64:
-        raise PlanError(f"bits must be a whole number from 1 to 64, not {bits!r}.")
-    return bits
+def checked_whole(name: str, value: int, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise PlanError(f"{name} must be a whole number from {least} to {most}, not {value!r}.")
+    return value
 
 
 def exp_below(x: Fraction) -> Fraction:
@@ -162,7 +162,7 @@ class Coin:
                 f"A randomised answer needs 2 to {MAX_CATEGORIES} categories, not {categories!r}."
             )
         self.categories = categories
-        self.bits = checked_bits(bits)
+        self.bits = checked_whole("bits", bits, 1, 64)
         self._other = other_words(epsilon, categories, bits)
         self._start = (1 << bits) - (categories - 1) * self._other
 

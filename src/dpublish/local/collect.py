@@ -18,7 +18,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from dpublish.errors import InputError, QueryError
-from dpublish.local.base import FrequencyOracle, Reports, Tally
+from dpublish.local.base import FrequencyOracle, Reports
 from dpublish.local.coins import Coins
 from dpublish.local.conjunctions import Conjunctions
 from dpublish.local.device_ledger import DeviceLedger, person_name
@@ -187,13 +187,17 @@ class Collector:
     def __init__(self, survey: Survey) -> None:
         self.survey = survey
         self.people = 0
-        self._tallies: dict[str, Tally] = {}
-        self._kept: dict[str, list[Reports]] = {}
-        for name, question in survey.questions.items():
-            if isinstance(question.randomizer, HeavyHitters):
-                self._kept[name] = []  # candidates are known only when all reports are there
-            else:
-                self._tallies[name] = question.randomizer.tally()
+        # candidates of heavy hitters are known only when all reports are there
+        self._kept: dict[str, list[Reports]] = {
+            name: []
+            for name, question in survey.questions.items()
+            if isinstance(question.randomizer, HeavyHitters)
+        }
+        self._tallies = {
+            name: question.randomizer.tally()
+            for name, question in survey.questions.items()
+            if name not in self._kept
+        }
 
     def read(self, path: Path) -> None:
         """Add all reports of a file, or raise an InputError and add none of the part that is

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dpublish.errors import InputError, PlanError, QueryError, did_you_mean
 from dpublish.estimate import Estimate
 from dpublish.local.base import Law, Randomizer, Reports, tallied
-from dpublish.local.coins import Coin, Coins, Words
+from dpublish.local.coins import Coin, Coins, Words, checked_whole
 from dpublish.local.estimates import (
     Floats,
     estimate_of,
@@ -87,15 +87,7 @@ class Conjunctions(Randomizer):
     ) -> None:
         super().__init__(epsilon)
         self.attributes = _attribute_names(attributes)
-        if (
-            isinstance(width, bool)
-            or not isinstance(width, int)
-            or not 1 <= width <= len(self.attributes)
-        ):
-            raise PlanError(
-                f"width must be a whole number from 1 to {len(self.attributes)}, not {width!r}."
-            )
-        self.width = width
+        self.width = checked_whole("width", width, 1, len(self.attributes))
         sets = sum(math.comb(len(self.attributes), size) for size in range(1, width + 1))
         if sets > MAX_SETS:
             raise PlanError(
@@ -223,16 +215,11 @@ class ConjunctionEstimates:
         wanted = [
             name.removeprefix("not ") if name not in self.attributes else name for name in names
         ]
-        negated = {
-            place
-            for place, (name, bare) in enumerate(zip(names, wanted, strict=True))
-            if name != bare
-        }
         signs, variances = self._subsets(wanted)
         order = np.arange(signs.size)
         weights = np.ones(signs.size)
-        for place in range(len(wanted)):
-            if place not in negated:
+        for place, (name, bare) in enumerate(zip(names, wanted, strict=True)):
+            if name == bare:
                 weights = np.where((order >> place) & 1, -weights, weights)
         value = float((weights * signs).sum()) / signs.size
         variance = float(variances.sum()) / signs.size**2
@@ -271,16 +258,15 @@ class ConjunctionEstimates:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        rows = [
-            {"attributes": list(names), **estimate.to_json()}
-            for size in range(1, self.width + 1)
-            for names, estimate in self.conjunctions(size)
-        ]
         return {
             "people": self.people,
             "epsilon": str(self.epsilon),
             "width": self.width,
-            "conjunctions": rows,
+            "conjunctions": [
+                {"attributes": list(names), **estimate.to_json()}
+                for size in range(1, self.width + 1)
+                for names, estimate in self.conjunctions(size)
+            ],
         }
 
     def _subsets(self, names: list[str]) -> tuple[Floats, Floats]:
@@ -292,13 +278,12 @@ class ConjunctionEstimates:
             )
         if len(set(names)) != len(names):
             raise QueryError("An attribute is named twice.")
-        bits = []
         for name in names:
             if name not in self.attributes:
                 raise QueryError(
                     f"'{name}' is not an attribute.{did_you_mean(name, self.attributes)}"
                 )
-            bits.append(1 << self.attributes.index(name))
+        bits = [1 << self.attributes.index(name) for name in names]
         signs, variances = np.ones(1 << len(bits)), np.zeros(1 << len(bits))
         for chosen in range(1, 1 << len(bits)):
             place = self._places[sum(bit for i, bit in enumerate(bits) if chosen >> i & 1)]

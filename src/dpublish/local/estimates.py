@@ -65,24 +65,23 @@ class Frequencies:
         return [(self.levels[i], self._at(int(i))) for i in order]
 
     def to_json(self) -> dict[str, Any]:
-        rows = [
-            {
-                "level": name,
-                "count": float(self.counts[place]),
-                "standard_error": float(self.standard_errors[place]),
-                "low": float(self.low[place]),
-                "high": float(self.high[place]),
-                "consistent": float(consistent),
-            }
-            for place, (name, consistent) in enumerate(
-                zip(self.levels, self.consistent(), strict=True)
-            )
-        ]
         return {
             "people": self.people,
             "epsilon": str(self.epsilon),
             "confidence": self.level,
-            "levels": rows,
+            "levels": [
+                {
+                    "level": name,
+                    "count": float(self.counts[place]),
+                    "standard_error": float(self.standard_errors[place]),
+                    "low": float(self.low[place]),
+                    "high": float(self.high[place]),
+                    "consistent": float(consistent),
+                }
+                for place, (name, consistent) in enumerate(
+                    zip(self.levels, self.consistent(), strict=True)
+                )
+            ],
         }
 
     def _at(self, place: int) -> Estimate:

@@ -118,8 +118,9 @@ class LocalHashing(FrequencyOracle):
         }
 
     def sums(self, tally: Tally) -> Sums:
-        named = self._support(tally.counts)
-        return indicator_sums(named, tally.people, self.coin.truth, self.stranger)
+        return indicator_sums(
+            self._support(tally.counts), tally.people, self.coin.truth, self.stranger
+        )
 
     def _support(self, counts: Counts) -> Floats:
         """For every level, how many reports name its bucket.

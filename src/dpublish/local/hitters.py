@@ -195,9 +195,11 @@ class HeavyHitters(Randomizer):
         gain = float(self.coin.truth - self.coin.other)
         share = seen / people
         # everyone answers this stage with the same chance, so a holder adds share x gain on average
-        spread = np.full(sums.shape, float(seen))
         moments = Sums(
-            sums=sums, gain=gain * share, spread=spread, holder_spread=-((gain * share) ** 2)
+            sums=sums,
+            gain=gain * share,
+            spread=np.full(sums.shape, float(seen)),
+            holder_spread=-((gain * share) ** 2),
         )
         names = tuple(
             self.names[int(code)] if self.names else str(int(code)) for code in candidates
@@ -205,12 +207,10 @@ class HeavyHitters(Randomizer):
         found = frequencies(
             moments, levels=names, people=people, epsilon=self.epsilon, level=level, together=True
         )
-        order = [
-            int(i) for i in np.argsort(-found.counts, kind="stable")[:most] if found.low[i] > 0
-        ]
         return [
             Hitter(code=int(candidates[i]), name=names[i], estimate=found.of(names[i]))
-            for i in order
+            for i in np.argsort(-found.counts, kind="stable")[:most]
+            if found.low[i] > 0
         ]
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpublish.errors import InputError, PlanError
 from dpublish.estimate import Estimate
 from dpublish.local.base import Law, Randomizer, Reports, tallied
-from dpublish.local.coins import Coins, checked_bits, other_words
+from dpublish.local.coins import Coins, checked_whole, other_words
 from dpublish.local.estimates import estimate_of
 from dpublish.privacy.cost import Amount, exact
 
@@ -55,14 +55,8 @@ class MeanResponse(Randomizer):
                 f"lower = {lower} must be below upper = {upper}, and both within the range of "
                 f"floating point."
             )
-        self.bits = checked_bits(bits)
-        if (
-            isinstance(grid_bits, bool)
-            or not isinstance(grid_bits, int)
-            or not 0 <= grid_bits <= 32
-        ):
-            raise PlanError(f"grid_bits must be a whole number from 0 to 32, not {grid_bits!r}.")
-        self.steps = 1 << grid_bits
+        self.bits = checked_whole("bits", bits, 1, 64)
+        self.steps = 1 << checked_whole("grid_bits", grid_bits, 0, 32)
         self._least = other_words(self.epsilon, 2, bits)
         self._slope = ((1 << bits) - 2 * self._least) // self.steps
         if self._slope == 0:
@@ -122,9 +116,13 @@ class MeanResponse(Randomizer):
         # one: an upper bound
         smoothed = (ones + 1) / (people + 2)
         error = float(width / slope) * math.sqrt(smoothed * (1 - smoothed) / people)
-        bounds = (float(self.lower), float(self.upper))
-        value = float(self.lower + share * width)
-        return estimate_of(value, error * error, level, measure="mean", within=bounds)
+        return estimate_of(
+            float(self.lower + share * width),
+            error * error,
+            level,
+            measure="mean",
+            within=(float(self.lower), float(self.upper)),
+        )
 
     def expected_error(self, people: int) -> float:
         slope = Fraction(self._slope * self.steps, 1 << self.bits)

@@ -146,9 +146,12 @@ class Survey:
     @property
     def digest(self) -> str:
         """Sixteen hexadecimal digits that name the survey; every report carries them."""
-        facts = {name: question.randomizer.protocol() for name, question in self.questions.items()}
-        text = json.dumps({"name": self.name, "epsilon": str(self.epsilon), "questions": facts})
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        facts = {
+            "name": self.name,
+            "epsilon": str(self.epsilon),
+            "questions": {name: one.randomizer.protocol() for name, one in self.questions.items()},
+        }
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -294,8 +297,7 @@ def _levels(where: str, table: Mapping[str, Any], folder: Path) -> list[str] | N
     if "levels" in table and "levels_file" in table:
         raise SchemaError(f"{where}: give levels or levels_file, not both.")
     if "levels_file" in table:
-        path = folder / str(table["levels_file"])
-        listed: Any = filled_lines(path, f"{where}: levels_file")
+        listed: Any = filled_lines(folder / str(table["levels_file"]), f"{where}: levels_file")
     elif "levels" in table:
         listed = table["levels"]
     else:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dpublish.errors import InputError, PlanError
 from dpublish.local.base import Counts, FrequencyOracle, Law, Reports, Tally
-from dpublish.local.coins import Coin, Coins, checked_bits, other_words
+from dpublish.local.coins import Coin, Coins, checked_whole, other_words
 from dpublish.local.estimates import Sums, indicator_sums
 from dpublish.privacy.cost import Amount
 
@@ -67,8 +67,9 @@ class KaryResponse(FrequencyOracle):
         }
 
     def sums(self, tally: Tally) -> Sums:
-        named = tally.counts.astype(float)
-        return indicator_sums(named, tally.people, self.coin.truth, self.coin.other)
+        return indicator_sums(
+            tally.counts.astype(float), tally.people, self.coin.truth, self.coin.other
+        )
 
     @property
     def variance(self) -> float:
@@ -114,7 +115,7 @@ class UnaryEncoding(FrequencyOracle):
                 f"Unary encoding sends a bit a level; {len(self.levels)} are too many. Use "
                 f"hadamard."
             )
-        if checked_bits(bits) < 2:
+        if checked_whole("bits", bits, 1, 64) < 2:
             raise PlanError("Unary encoding needs coins of at least 2 bits.")
         self.bits = bits
         self._other = other_words(self.epsilon, 2, bits)

@@ -37,7 +37,7 @@ from dpublish.server.pages.templates import Pages
 from dpublish.server.releases import Releases
 from dpublish.server.routes import ROUTES, Route, load
 from dpublish.server.security import Hide, Rate, TooLarge, form_key_right, from_here
-from dpublish.server.store import PROPOSALS, RELEASES, Row, Store
+from dpublish.server.store import JOBS, PROPOSALS, RELEASES, Row, Store
 
 LOG = logging.getLogger("dpublish.server")
 CACHE_TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n"
@@ -51,6 +51,7 @@ class Office:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.state = config.state
+        self.cookie = "__Host-dpublish" if config.secure else "dpublish"
         for name in ("", "data", "files", "public", "jobs", "uploads", "desks"):
             owned_folder(self.state / name)
         for name in ("jobs", "uploads"):  # they may hold rows: backups leave them out
@@ -109,10 +110,6 @@ class Office:
         if client in self.config.proxies:
             return request.headers.get("x-forwarded-for", client).rpartition(",")[2].strip()
         return client
-
-    @property
-    def cookie(self) -> str:
-        return "__Host-dpublish" if self.config.secure else "dpublish"
 
     def first_link(self) -> str | None:
         """A one-time link for the first person, as long as nobody can log in otherwise."""
@@ -182,10 +179,16 @@ def desk_of(request: Request) -> Row:
     return known(next((one for one in seen if one["name"] == name), None), "desk")
 
 
+def job_of(request: Request) -> str:
+    """The id of the job that a path names."""
+    name = request.path_params["job"]
+    return str(known(office_of(request).store.one(JOBS, id=name), "job")["id"])
+
+
 def proposal_of(request: Request) -> Row:
     """The proposal that a path names."""
-    row = office_of(request).store.one(PROPOSALS, id=request.path_params["proposal"])
-    return known(row, "proposal")
+    name = request.path_params["proposal"]
+    return known(office_of(request).store.one(PROPOSALS, id=name), "proposal")
 
 
 def release_file(release: Row, office: Office) -> Response:
@@ -241,6 +244,7 @@ _PARTS: Final[Mapping[str, Callable[[Request], Any]]] = {
     "office": office_of,
     "dataset": dataset_of,
     "desk": desk_of,
+    "job": job_of,
     "proposal": proposal_of,
     "release": release_of,
 }

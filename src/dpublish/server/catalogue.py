@@ -330,8 +330,12 @@ def file_response(path: Path, request: Request) -> Response:
         answer = page.response(request)
         answer.headers["content-security-policy"] = policy
         return answer
-    kind = KINDS.get(path.suffix, "application/octet-stream")
-    return FileResponse(path, media_type=kind, filename=path.name, headers={"cache-control": FRESH})
+    return FileResponse(
+        path,
+        media_type=KINDS.get(path.suffix, "application/octet-stream"),
+        filename=path.name,
+        headers={"cache-control": FRESH},
+    )
 
 
 # Pages for everybody: no login, no cookies.
@@ -367,10 +371,11 @@ async def release_file(request: Request, name: str, file: str, catalogue: Catalo
 async def static(file: str) -> Response:
     if file not in statics():
         raise HTTPException(404, "There is no such file.")
-    content = (files("dpublish.server") / "static" / file).read_bytes()
-    kind = _STATIC_KINDS[file.rpartition(".")[2]]
-    keep = {"cache-control": "public, max-age=31536000, immutable"}
-    return Response(content, media_type=kind, headers=keep)
+    return Response(
+        (files("dpublish.server") / "static" / file).read_bytes(),
+        media_type=_STATIC_KINDS[file.rpartition(".")[2]],
+        headers={"cache-control": "public, max-age=31536000, immutable"},
+    )
 
 
 # Published releases that are kept open, by the hash of their file, and what they answered.

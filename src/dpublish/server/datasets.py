@@ -109,10 +109,6 @@ class Datasets:
     def get(self, name: str) -> Row | None:
         return self.store.one(DATASETS, name=name, removed=None)
 
-    def known(self, name: str) -> Row | None:
-        """Also one that was removed: its releases stay."""
-        return self.store.one(DATASETS, name=name)
-
     def add(self, name: str, *, title: str, place: str, item: str, population: str, by: str) -> Row:
         name = named(name, "data set")
         if self.store.one(DATASETS, name=name) is not None:

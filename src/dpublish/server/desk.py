@@ -155,13 +155,14 @@ class Desks:
         self.proposals.require_new("desk", DESKS, desk)
         # refuses what cannot be promised, before anybody is asked to approve
         self.plan(dataset, method=method, settings=settings, epsilon=epsilon)
-        request = {
-            ONLINE: True, "method": method, "settings": dict(settings), "epsilon": epsilon,
-            "delta": None, "rho": None,
-        }  # fmt: skip
         return self.proposals.add(
-            "desk", dataset, desk, request, title=title, why=why, by=by, epsilon=epsilon
-        )
+            "desk", dataset, desk,
+            {
+                ONLINE: True, "method": method, "settings": dict(settings), "epsilon": epsilon,
+                "delta": None, "rho": None,
+            },
+            title=title, why=why, by=by, epsilon=epsilon,
+        )  # fmt: skip
 
     def plan(
         self, dataset: Row, *, method: str, settings: Mapping[str, str], epsilon: str
@@ -262,7 +263,7 @@ class Desks:
         """What the desk promises and what is left of it, and of the caller's own questions."""
         row = self.get(desk)
         shown = picked(row, "name", "title", "dataset", "state", "created")
-        session = self._process(desk).status() if row["state"] in ("open", "closed") else {}
+        session = self._process(desk).asked("status") if row["state"] in ("open", "closed") else {}
         seat = None if actor is None else self.seat(desk, actor)
         if seat is not None:
             left = max(0, seat["allowed"] - seat["asked"])
@@ -278,7 +279,7 @@ class Desks:
             raise InputError("A question has 1 to 10,000 characters.")
         self._reserve(desk, by)
         try:
-            given = self._process(desk).ask(query, f"{by.account}:{key}")
+            given = self._process(desk).asked("ask", query=query, key=f"{by.account}:{key}")
         except InputError:  # it was not understood, and nothing was drawn
             self._count(desk, by, asked=-1)
             raise
@@ -293,7 +294,7 @@ class Desks:
     def close(self, desk: str, *, by: Actor) -> None:
         """End a desk for good. Its exact counts are deleted, its answers stay."""
         self._require_open(desk)
-        self._process(desk).close_session()
+        self._process(desk).asked("close")
         if self.store.set(
             DESKS, {"name": desk, "state": "open"}, {"state": "closed", "closed": now()}
         ):

@@ -15,7 +15,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -36,22 +35,14 @@ class DeskProcess:
         self._turn = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
 
-    def status(self) -> dict[str, Any]:
-        return self._asked({"do": "status"})
-
-    def ask(self, query: str, key: str) -> dict[str, Any]:
-        """`answer`, and whether it is `fresh`: a key that was answered before is not."""
-        return self._asked({"do": "ask", "query": query, "key": key})
-
-    def close_session(self) -> dict[str, Any]:
-        return self._asked({"do": "close"})
-
     def stop(self) -> None:
         with self._turn:
             self._end()
 
-    def _asked(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        line = json.dumps(document).encode() + b"\n"
+    def asked(self, do: str, **given: str) -> dict[str, Any]:
+        """What the session says to "status", "close", or "ask" with a `query` and a `key`: then
+        the `answer`, and whether it is `fresh`, which a key that was answered before is not."""
+        line = json.dumps({"do": do, **given}).encode() + b"\n"
         with self._turn:
             for attempt in (1, 2):  # keys make asking again safe, whatever became of the first time
                 child = self._running()

@@ -69,9 +69,15 @@ class Releases:
         self.proposals.require_new("release", RELEASES, release)
         self.settings_of(settings)
         amounts = {"epsilon": epsilon, "delta": delta, "rho": rho}
-        request = {"method": method, "settings": dict(settings), **amounts}
         return self.proposals.add(
-            "release", dataset, release, request, title=title, why=why, by=by, **amounts
+            "release",
+            dataset,
+            release,
+            {"method": method, "settings": dict(settings), **amounts},
+            title=title,
+            why=why,
+            by=by,
+            **amounts,
         )
 
     def proposal(self, one: str) -> Row:
@@ -115,10 +121,11 @@ class Releases:
         """Refuse another's proposal, or take back one's own. Nothing was paid."""
         row = self.proposal(one)
         state = "retracted" if row["proposer"] == by.name else "rejected"
-        values = {
-            "state": state, "decider": by.name, "decided": now(), "reason": reason[:4000] or None,
-        }  # fmt: skip
-        if not self.store.set(PROPOSALS, {"id": one, "state": "proposed"}, values):
+        if not self.store.set(
+            PROPOSALS,
+            {"id": one, "state": "proposed"},
+            {"state": state, "decider": by.name, "decided": now(), "reason": reason[:4000] or None},
+        ):
             raise InputError("Somebody decided about this proposal already.")
         self.store.did(by.name, f"proposal {state}", row["release"], proposal=one)
 
@@ -222,8 +229,8 @@ class Releases:
         Sign(release=path, sign_with=self.config.signing_key).run()
         if row["state"] == "published":
             shutil.copyfile(path, self.public_folder(name) / f"{name}.dpr")
-        facts = json.dumps(_facts(Show(release=path).run().to_json()))
-        self.store.set(RELEASES, {"name": name}, {"facts": facts})
+        facts = _facts(Show(release=path).run().to_json())
+        self.store.set(RELEASES, {"name": name}, {"facts": json.dumps(facts)})
         self.store.did(by.name, "release signed", name)
         self.changed()
 

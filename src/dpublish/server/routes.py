@@ -10,8 +10,8 @@ names of its parameters say, found in their order:
     actor                   who asks (`accounts.Actor`); absent on public routes
     form                    the fields of a form, checked against forgery (kind "form")
     given                   the body as `api.bodies` reads it (kind "json", methods with a body)
-    dataset, desk,          the row that the path names; 404 where there is none
-    proposal, release
+    dataset, desk,          the row that the path names, of a job its id; 404 where there is none
+    job, proposal, release
     catalogue               what anyone may read
     any other               that part of the path
 
@@ -106,8 +106,8 @@ PAGES: Final = (
     form("/datasets/{name}/schema/start", CURATOR, "pages.curator:start_schema"),
     form("/datasets/{name}/schema/draft", CURATOR, "pages.curator:use_draft"),
     form("/datasets/{name}/check", CURATOR, "pages.curator:check"),
-    page("/checks/{job}", CURATOR, "pages.curator:checked"),
-    form("/checks/{job}/delete", CURATOR, "pages.curator:forget_check"),
+    page("/checks/{one}", CURATOR, "pages.curator:checked"),
+    form("/checks/{one}/delete", CURATOR, "pages.curator:forget_check"),
     # plans, proposals, jobs
     page("/datasets/{name}/plan", CURATOR, "pages.planning:plan_page"),
     form("/datasets/{name}/plan", CURATOR, "pages.planning:plan"),
@@ -118,7 +118,7 @@ PAGES: Final = (
     page("/jobs", OFFICE, "pages.planning:jobs"),
     page("/jobs/{job}", OFFICE, "pages.planning:job_page"),
     page("/jobs/{job}/part", OFFICE, "pages.planning:job_part"),
-    form("/jobs/{job}/cancel", PROPOSES_OR_DECIDES, "pages.planning:cancel"),
+    form("/jobs/{one}/cancel", PROPOSES_OR_DECIDES, "pages.planning:cancel"),
     # releases, budgets, people
     page("/office/releases", OFFICE, "pages.office:releases"),
     page("/office/releases/{name}", OFFICE, "pages.office:release"),

@@ -160,25 +160,23 @@ def jobs(office: Office) -> Response:
     return JSONResponse({"jobs": [_job(office, one["id"]) for one in rows]})
 
 
-def job(request: Request, office: Office) -> Response:
+def job(job: str, office: Office) -> Response:
     """Where a job is: the name of its step, and never a count."""
-    return JSONResponse(_job(office, _job_id(request)))
+    return JSONResponse(_job(office, job))
 
 
-def results(request: Request, office: Office) -> Response:
+def results(job: str, office: Office) -> Response:
     """What a job's requests answered; of a check as private as the rows."""
-    one = _job_id(request)
-    found = [dict(result) for result in office.jobs.results(one)]
-    if office.jobs.status(one).verbs == ("check",) and not office.config.private_examples:
+    found = [dict(result) for result in office.jobs.results(job)]
+    if office.jobs.status(job).verbs == ("check",) and not office.config.private_examples:
         found = [without_quotes(each, [col["column"] for col in each["columns"]]) for each in found]
-    return JSONResponse({"job": one, "results": office.hide.tree(found)})
+    return JSONResponse({"job": job, "results": office.hide.tree(found)})
 
 
-def cancel(request: Request, actor: Actor, office: Office) -> Response:
+def cancel(job: str, actor: Actor, office: Office) -> Response:
     """End a job. What was paid stays paid; its `error` says what is lost and what is not."""
-    one = _job_id(request)
-    office.jobs.cancel(one, actor=actor.name)
-    return JSONResponse(_job(office, one))
+    office.jobs.cancel(job, actor=actor.name)
+    return JSONResponse(_job(office, job))
 
 
 # -- releases
@@ -375,12 +373,6 @@ def _proposal(row: Row) -> dict[str, Any]:
         ),
         "request": json.loads(row["request"]),
     }  # fmt: skip
-
-
-def _job_id(request: Request) -> str:
-    one = str(request.path_params["job"])
-    known(office_of(request).store.one(JOBS, id=one), "job")
-    return one
 
 
 def _job(office: Office, one: str) -> Any:

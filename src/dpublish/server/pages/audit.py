@@ -28,7 +28,7 @@ from dpublish.server.accounts import Actor
 from dpublish.server.app import Office
 from dpublish.server.pages.office import entries_of
 from dpublish.server.pages.templates import to
-from dpublish.server.store import JOBS, PROPOSALS, RELEASES, now, picked
+from dpublish.server.store import DATASETS, JOBS, PROPOSALS, RELEASES, now, picked
 
 PER_PAGE = 200
 
@@ -74,7 +74,7 @@ def payments(actor: Actor, office: Office) -> Response:
 def verdicts(office: Office) -> list[dict[str, Any]]:
     found = []
     for row in office.releases.all():
-        dataset = office.datasets.known(row["dataset"])
+        dataset = office.store.one(DATASETS, name=row["dataset"])  # also one that was removed
         path = office.releases.file_of(row["name"])
         if row["state"] in ("making", "failed") or dataset is None or not path.exists():
             continue
@@ -123,8 +123,9 @@ def _runs(office: Office) -> list[dict[str, Any]]:
         status = office.jobs.status(row["id"])
         if status.verbs == ("audit",):
             results = office.jobs.results(status.id) if status.state == "done" else ()
-            survived = results[0].get("survived") if results else None
-            found.append({"job": status, "survived": survived})
+            found.append(
+                {"job": status, "survived": results[0].get("survived") if results else None}
+            )
     return found
 
 

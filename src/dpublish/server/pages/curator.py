@@ -150,8 +150,13 @@ async def start_schema(dataset: Row, form: FormData, actor: Actor, office: Offic
         )
     elif how == "draft":
         data, database = office.datasets.source(dataset)
-        out = office.datasets.folder(name) / "drafted.toml"
-        asked = Draft(data=data, database=database, name=name, out=out, overwrite=True)
+        asked = Draft(
+            data=data,
+            database=database,
+            name=name,
+            out=office.datasets.folder(name) / "drafted.toml",
+            overwrite=True,
+        )
         job = office.jobs.submit([asked], actor=actor.name, subject=f"draft {name}")
         return to(f"/jobs/{job}")
     else:
@@ -213,25 +218,25 @@ def check(dataset: Row, actor: Actor, office: Office) -> Response:
     return to(f"/jobs/{job}")
 
 
-def checked(job: str, actor: Actor, office: Office) -> Response:
+def checked(one: str, actor: Actor, office: Office) -> Response:
     """What a check found, for the curator's eyes. It can be deleted, and is, a day later,
     with the next job or start of the service."""
-    name = _checked_dataset(office, job)
-    results = office.jobs.results(job)
+    name = _checked_dataset(office, one)
+    results = office.jobs.results(one)
     if not results:
         raise InputError("What this check found was deleted, or it is not done.")
     found = dict(results[0])
     if not office.config.private_examples:
-        found = without_quotes(found, [one["column"] for one in found["columns"]])
+        found = without_quotes(found, [column["column"] for column in found["columns"]])
     return office.pages.show(
-        "data/check.html", actor, name=name, row=office.datasets.get(name), found=found, job=job,
+        "data/check.html", actor, name=name, row=office.datasets.get(name), found=found, job=one,
         quotes=office.config.private_examples,
     )  # fmt: skip
 
 
-def forget_check(job: str, actor: Actor, office: Office) -> Response:
-    name = _checked_dataset(office, job)
-    office.jobs.forget(job)
+def forget_check(one: str, actor: Actor, office: Office) -> Response:
+    name = _checked_dataset(office, one)
+    office.jobs.forget(one)
     office.store.did(actor.name, "check deleted", f"check {name}")
     return to(f"/datasets/{name}")
 

@@ -268,10 +268,7 @@ def job_part(job: str, actor: Actor, office: Office) -> Response:
 def job_page(
     job: str, actor: Actor, office: Office, *, template: str = "office/job.html"
 ) -> Response:
-    try:
-        status = office.jobs.status(job)
-    except InputError:
-        raise HTTPException(404, "There is no such job.") from None
+    status = office.jobs.status(job)
     office.releases.settle()
     public = _public_result(office, status)
     return office.pages.show(
@@ -294,13 +291,14 @@ def _back(public: Mapping[str, Any] | None) -> str:
         return ""
     answers = public.get("answers") or public.get("expected") or []
     columns = plans[0].get("parameters", {}).get("columns")
-    kept = {
-        "method": plans[0]["method"],
-        "epsilon": ",".join(decimal(one["cost"]["epsilon"]) for one in plans),
-        "questions": "\n".join(dict.fromkeys(one["question"] for one in answers)),
-        "settings": f"columns={','.join(columns)}" if isinstance(columns, list) else "",
-    }
-    return f"?{urlencode(kept)}"
+    return "?" + urlencode(
+        {
+            "method": plans[0]["method"],
+            "epsilon": ",".join(decimal(one["cost"]["epsilon"]) for one in plans),
+            "questions": "\n".join(dict.fromkeys(one["question"] for one in answers)),
+            "settings": f"columns={','.join(columns)}" if isinstance(columns, list) else "",
+        }
+    )
 
 
 def _lost(status: JobStatus) -> str:
@@ -321,6 +319,6 @@ def _public_result(office: Office, status: JobStatus) -> Mapping[str, Any] | Non
     return results[0] if results else None
 
 
-def cancel(job: str, actor: Actor, office: Office) -> Response:
-    office.jobs.cancel(job, actor=actor.name)
-    return to(f"/jobs/{job}")
+def cancel(one: str, actor: Actor, office: Office) -> Response:
+    office.jobs.cancel(one, actor=actor.name)
+    return to(f"/jobs/{one}")
