@@ -168,16 +168,9 @@ class Desks:
         self, dataset: Row, *, method: str, settings: Mapping[str, str], epsilon: str
     ) -> Mapping[str, Any]:
         """What a desk would promise, from the schema alone."""
-        return (
-            PlanSession(
-                schema=self.datasets.schema_path(dataset),
-                method=method,
-                settings=settings,
-                epsilon=epsilon,
-            )
-            .run()
-            .to_json()
-        )
+        schema = self.datasets.schema_path(dataset)
+        asked = PlanSession(schema=schema, method=method, settings=settings, epsilon=epsilon)
+        return asked.run().to_json()
 
     def begin(self, proposal: Row, decided: Mapping[str, Any], *, by: Actor) -> str:
         """A proposal for a desk is approved: the job that pays begins. Says the job."""

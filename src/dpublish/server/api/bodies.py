@@ -346,11 +346,12 @@ def _operation(route: Route, method: str) -> dict[str, Any]:
 
 def _responses(route: Route, method: str) -> dict[str, Any]:
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-    wanted = {400, 404, 429}
-    wanted |= {401, 403} if route.who != "public" else set()
-    wanted |= {409, 413, 503} if method != "GET" or "ledger" in route.path else set()
-    wanted |= {410} if route.path.startswith("/api/releases/{name}") else set()
-    wanted |= {503} if route.who != "public" else set()
+    wanted = {
+        *(400, 404, 429),
+        *((401, 403, 503) if route.who != "public" else ()),
+        *((409, 413, 503) if method != "GET" or "ledger" in route.path else ()),
+        *((410,) if route.path.startswith("/api/releases/{name}") else ()),
+    }
     found = {str(code): {"description": _STATUS[code], "content": error} for code in sorted(wanted)}
     kind = "text/plain" if route.path == "/api/metrics" else "application/json"
     shape: dict[str, Any] = {"type": "string"} if kind == "text/plain" else {"type": "object"}

@@ -314,8 +314,9 @@ def _lost(status: JobStatus) -> str:
 
 def _public_result(office: Office, status: JobStatus) -> Mapping[str, Any] | None:
     """Results that are not about the rows: rehearsals, comparisons, solved plans, audits."""
-    public = status.verbs[:1] in [("rehearse",), ("plan",), ("compare",), ("audit",)]
-    results = office.jobs.results(status.id) if status.state == "done" and public else ()
+    verb = status.verbs[0] if status.verbs else ""
+    public = status.state == "done" and verb in ("rehearse", "plan", "compare", "audit")
+    results = office.jobs.results(status.id) if public else ()
     return results[0] if results else None
 
 
