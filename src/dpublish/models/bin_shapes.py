@@ -58,12 +58,10 @@ def part_between(axis: Axis, code: int, low: float, high: float) -> float:
 
 def share_below(tilt: Floats, place: Floats) -> Floats:
     """The share of a bin below a place in it; places run from 0 to 1."""
-    flat = np.abs(tilt) < _SMALL
-    rate = np.where(flat, 1.0, -np.abs(tilt))
+    flat, up, rate, grown, _ = _powers(tilt)
     # seen from the dense end, where nothing overflows
-    near = np.where(tilt > 0, 1.0 - place, place)
-    tilted = np.expm1(rate * near) / np.expm1(rate)
-    return np.where(flat, place, np.where(tilt > 0, 1.0 - tilted, tilted))
+    tilted = np.expm1(rate * np.where(up, 1.0 - place, place)) / grown
+    return np.where(flat, place, np.where(up, 1.0 - tilted, tilted))
 
 
 def place_of(tilt: Floats, share: Floats) -> Floats:
@@ -90,8 +88,7 @@ def _placed(powers: Powers, share: Floats) -> Floats:
     flat, up, rate, grown, least = powers
     near = np.where(up, 1.0 - share, share)
     place = np.log(np.maximum(1.0 + near * grown, least)) / rate
-    found: Floats = np.where(flat, share, np.where(up, 1.0 - place, place))
-    return np.clip(found, 0.0, 1.0)
+    return np.clip(np.where(flat, share, np.where(up, 1.0 - place, place)), 0.0, 1.0)
 
 
 def mean_place(tilt: Floats) -> Floats:

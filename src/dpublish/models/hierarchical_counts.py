@@ -183,9 +183,6 @@ def best_for_weights(weights: Floats, *, fixed: bool = False) -> tuple[Hierarchy
 def _best(
     choices: list[Hierarchy], variance: Callable[[Hierarchy], Floats]
 ) -> tuple[Hierarchy, float]:
-    scored = []
-    for choice in choices:
-        spread = float(np.mean(np.sqrt(variance(choice)))) * choice.height
-        scored.append((spread, choice.height, choice))
-    best = min(scored, key=lambda entry: entry[:2])
-    return best[2], best[0]
+    errors = [float(np.mean(np.sqrt(variance(one)))) * one.height for one in choices]
+    least, _, place = min((error, choices[i].height, i) for i, error in enumerate(errors))
+    return choices[place], least

@@ -98,14 +98,13 @@ def guess_columns(
     splits, found, noise = {}, [], []
     for column, table in prior.columns.items():
         splits[column] = _split(table, rows[column], labels)
-        level = rows[column][:, None]
-        wanted = level * (splits[column] - common)
+        wanted = rows[column][:, None] * (splits[column] - common)
         seen = counts[column] - counts[column].sum(axis=1, keepdims=True) * common
         size = max(_LEAST, float((wanted**2).sum()))
         each = variances[column] * (1.0 - 2.0 * common + len(labels) * common**2)
         found.append(float((wanted * seen).sum()) / size)
-        noise.append(float((wanted**2 * each).sum()) / size**2 * len(labels))
-        noise[-1] /= max(1, len(labels) - 1)
+        spread = float((wanted**2 * each).sum()) / size**2
+        noise.append(spread * len(labels) / max(1, len(labels) - 1))
     held = (
         pooled(np.array(found), np.array(noise)).tolist() if len(labels) > 1 else [0.0] * len(rows)
     )
@@ -231,8 +230,7 @@ def _ends(pair: PublicPair, singles: Sequence[Floats], labels: Floats) -> tuple[
     guess = apart * ratio[..., None] + _LEAST * apart
     amount = guess.sum(axis=(0, 1))
     guess = guess / np.where(amount > 0, amount, 1.0)
-    filled = counts + spread * guess
-    return apart, fit_margins(filled, margins)
+    return apart, fit_margins(counts + spread * guess, margins)
 
 
 def _independent(table: Floats) -> Floats:

@@ -112,11 +112,14 @@ def _read_file(path: Path, labels: Sequence[str] | None, what: str) -> pl.DataFr
 def uniform_rows(axes: Sequence[Axis], rows: int) -> pl.DataFrame:
     """Rows drawn evenly over the declared domain: each column's codes are equally likely."""
     generator = np.random.default_rng(_UNIFORM_SEED)
-    columns = []
-    for axis in axes:
-        codes = generator.integers(0, axis.cardinality, rows)
-        columns.append(drawn_values(axis, codes, generator).alias(axis.name))
-    return pl.DataFrame(columns)
+    return pl.DataFrame(
+        [
+            drawn_values(axis, generator.integers(0, axis.cardinality, rows), generator).alias(
+                axis.name
+            )
+            for axis in axes
+        ]
+    )
 
 
 def encode_public(

@@ -174,8 +174,7 @@ class Beliefs:
             if len(columns) < len(new)
             else self._turned(one, [*separator, *columns])
         )
-        over = tuple(range(1 + len(separator), table.ndim))
-        sums = table.sum(axis=over, keepdims=True)
+        sums = table.sum(axis=tuple(range(1 + len(separator), table.ndim)), keepdims=True)
         even = 1.0 / max(1, int(np.prod([self.states[column] for column in columns])))
         return (
             table / sums
@@ -197,8 +196,10 @@ class Beliefs:
         return tuple(sorted(columns, key=lambda column: (self.states[column], column)))
 
     def _turned(self, one: int, columns: Sequence[int]) -> Floats:
-        table = self.tables[one].reshape(self.shapes[one])
-        return np.transpose(table, [0, *(self.axes[one].index(column) + 1 for column in columns)])
+        return np.transpose(
+            self.tables[one].reshape(self.shapes[one]),
+            [0, *(self.axes[one].index(column) + 1 for column in columns)],
+        )
 
     def _sweep(self, visit: Callable[[int], float]) -> float:
         """Once around the tree, with a visit to every clique; the largest of what the visits
@@ -275,13 +276,10 @@ class Beliefs:
     def _separator(self, one: int, other: int) -> Spots:
         """For the cells of `one`, their places in the table of the columns that it shares with
         `other`."""
-        found = self._separators.get((one, other))
-        if found is None:
-            found = self._whole(
-                one, [column for column in self.axes[one] if column in self.axes[other]]
-            )
-            self._separators[one, other] = found
-        return found
+        if (one, other) not in self._separators:
+            shared = [column for column in self.axes[one] if column in self.axes[other]]
+            self._separators[one, other] = self._whole(one, shared)
+        return self._separators[one, other]
 
     def _whole(self, one: int, columns: Sequence[int]) -> Spots:
         """Places in a table over all states of some columns."""

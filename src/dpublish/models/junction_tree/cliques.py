@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,10 +42,16 @@ class Zeros:
         _, found = np.unique(rows, axis=0, return_inverse=True)
         return found.reshape(-1).astype(np.int64)
 
-    def over(self, patterns: Sequence[Ints]) -> Floats:
+    @cached_property
+    def groups(self) -> tuple[Ints, ...]:
+        """The patterns of every column."""
+        return tuple(map(self.patterns, self.columns))
+
+    @property
+    def table(self) -> Floats:
         """1 and 0 over patterns of the columns, by label."""
         out = self.possible
-        for place, pattern in enumerate(patterns):
+        for place, pattern in enumerate(self.groups):
             _, first = np.unique(pattern, return_index=True)
             out = out.take(first, axis=place)
         return out.astype(np.float64)
@@ -69,17 +76,6 @@ def structural_zeros(
         broken = np.broadcast_to(broken, (*broken.shape[:-1], labels))
         out[columns] = out.get(columns, np.ones(1, dtype=np.bool_)) & ~broken
     return tuple(Zeros(columns, possible) for columns, possible in out.items())
-
-
-def first_states(levels: int, column: int, zeros: Sequence[Zeros]) -> Ints:
-    """The states that rules alone ask for: levels that some rule tells apart differ."""
-    state = np.zeros(levels, dtype=np.int64)
-    for one in zeros:
-        if column in one.columns:
-            pattern = one.patterns(column)
-            _, found = np.unique(state * (int(pattern.max()) + 1) + pattern, return_inverse=True)
-            state = found.reshape(-1).astype(np.int64)
-    return state
 
 
 def without_impossible(single: Floats, column: int, zeros: Sequence[Zeros]) -> Floats:
@@ -107,9 +103,8 @@ MAX_GROUPS = 255
 def level_order(table: Floats, *, ordered: bool) -> Ints:
     """The order in which neighbours may share a group: the column's own, or else by the rate of the
     commonest label."""
-    levels = table.shape[0]
     if ordered:
-        return np.arange(levels, dtype=np.int64)
+        return np.arange(len(table), dtype=np.int64)
     mass = table.sum(axis=1)
     if table.shape[1] == 1:
         return np.argsort(-mass, kind="stable").astype(np.int64)

@@ -17,7 +17,6 @@ from dpublish.models.junction_tree.beliefs import Beliefs, Target
 from dpublish.models.junction_tree.cliques import (
     CliqueTree,
     Zeros,
-    first_states,
     without_impossible,
 )
 from dpublish.models.junction_tree.consistency import (
@@ -129,8 +128,9 @@ def fit_model(
         else _possible_column(fitted[index][0], index, labels, zeros, of_column(known, index))
         for index, column in enumerate(columns)
     ]
-    joined = [index for index, column in enumerate(columns) if column is not None]
-    levels = {index: len(singles[index]) for index in joined}
+    levels = {
+        index: len(singles[index]) for index, column in enumerate(columns) if column is not None
+    }
     started = _started(prior, columns, singles, labels)
     state_of = {
         index: common_states(count, index, tables, prior_states(count, index, zeros, started))
@@ -188,7 +188,7 @@ def held_pairs(
     prior: PublicPrior, model: JunctionModel, columns: Sequence[MeasuredColumn | None]
 ) -> list[float]:
     """How much of the dependence of every public pair was found to hold."""
-    held = prior_tables(prior.pairs, model.singles, model.labels, noise_of(columns))[1]
+    _, held = prior_tables(prior.pairs, model.singles, model.labels, noise_of(columns))
     return [float(share) for share in held]
 
 
@@ -204,7 +204,7 @@ def prior_states(
     prior: Sequence[Fitted | PublicPair],
 ) -> Ints:
     """The states that rules and the prior ask for, before any table is counted."""
-    return common_states(levels, column, prior, first_states(levels, column, zeros))
+    return common_states(levels, column, [*zeros, *prior])
 
 
 def _factors(
@@ -221,10 +221,9 @@ def _factors(
     if not started:
         return []
     model = join_tables(labels, singles, state_of, started, target=target, zeros=zeros)
-    factors = model.beliefs.factors[-len(started) :]
     return [
         Fitted(one.columns, one.groups, factor)
-        for one, factor in zip(started, factors, strict=True)
+        for one, factor in zip(started, model.beliefs.factors[-len(started) :], strict=True)
     ]
 
 
@@ -249,7 +248,7 @@ def grow_model(model: JunctionModel, tables: Sequence[MeasuredTable]) -> Junctio
 def common_states(
     levels: int,
     column: int,
-    tables: Sequence[MeasuredTable | Fitted | PublicPair],
+    tables: Sequence[MeasuredTable | Fitted | PublicPair | Zeros],
     known: Ints | None = None,
 ) -> Ints:
     """The state of each level of a column: levels that every table puts in one group share one.
@@ -273,12 +272,11 @@ def add_tables(
 ) -> JunctionModel:
     """The model of largest entropy with a model's tables and a few more; it begins with that one's
     tree and factors."""
-    joined = [*model.tables, *fresh]
     return join_tables(
         model.labels,
         model.singles,
         state_of,
-        joined,
+        [*model.tables, *fresh],
         target=model.target,
         sweeps=sweeps,
         before=model.beliefs,
@@ -329,11 +327,7 @@ def join_tables(
         return Target(tuple(columns), tuple(of_states), table)
 
     if together:
-        multiplied = [
-            *map(impossible, wide),
-            *((one.columns, one.groups, one.table) for one in prior),
-        ]
-        beliefs.multiply([target_of(*one) for one in multiplied])
+        beliefs.multiply([target_of(one.columns, one.groups, one.table) for one in together])
     targets = []
     for column in ruled:  # what multiplies pairs changes what columns have alone
         first = prior_states(len(singles[column]), column, zeros, prior)
@@ -346,13 +340,6 @@ def join_tables(
     return JunctionModel(
         labels, singles, state_of, beliefs, tables, target=target, zeros=zeros, prior=prior
     )
-
-
-def impossible(one: Zeros) -> tuple[tuple[int, ...], list[Ints], Floats]:
-    """What multiplies the cells of some columns, over groups of their levels, so that forbidden
-    ones are 0."""
-    patterns = [one.patterns(column) for column in one.columns]
-    return one.columns, patterns, one.over(patterns)
 
 
 def fit_labels(
@@ -377,12 +364,11 @@ def label_estimate(
     """The unbiased estimate of the rows of each label, and its variance."""
     answers = [(one.counts.sum(axis=0), one.variance * one.counts.shape[0]) for one in columns]
     labels = answers[0][0].size
-    for one in tables:
-        if not one.by_label(labels):
-            continue
-        answers.append(
-            (one.counts.reshape(-1, labels).sum(axis=0), one.variance * (one.counts.size // labels))
-        )
+    answers += [
+        (one.counts.reshape(-1, labels).sum(axis=0), one.variance * (one.counts.size // labels))
+        for one in tables
+        if one.by_label(labels)
+    ]
     precision = sum(1 / variance for _, variance in answers)
     value = sum(
         (answer / variance for answer, variance in answers), start=np.zeros(answers[0][0].shape)
@@ -504,8 +490,7 @@ def fit_without_labels(table: MeasuredTable, expected: Floats, margins: Sequence
     model expects and the columns' own margins by label demand."""
     together = expected.sum(axis=-1, keepdims=True)
     best = shrink(table.counts, together, table.variance)
-    total = np.array([together.sum()])
-    flat = onto_simplex(best.reshape(-1, 1), total).reshape(best.shape)
+    flat = onto_simplex(best.reshape(-1, 1), np.array([together.sum()])).reshape(best.shape)
     flat = np.where(together > 0, flat, 0.0)
     rows = fit_margins(flat + 1e-3 * together, [one.sum(axis=1, keepdims=True) for one in margins])
     return fit_margins(expected, margins, whole=rows)

@@ -100,23 +100,22 @@ class Corrections:
         moves = [solve_precision(one.cells, variance, more) for one in known]
         gram = [[float((one.cells * move).sum()) for move in moves] for one in known]
         # sums may repeat each other
-        inverse: Floats = np.linalg.pinv(np.array(gram), rcond=1e-9, hermitian=True)
-        return cls(known, moves, inverse)
+        return cls(known, moves, np.linalg.pinv(np.array(gram), rcond=1e-9, hermitian=True))
 
     def moved(self, best: Floats) -> Floats:
         """The best linear unbiased estimate that has the known sums."""
-        off = [one.rows - float((one.cells * best).sum()) for one in self.known]
-        steps = self.inverse @ np.array(off)
-        out = best
-        for step, move in zip(steps, self.moves, strict=True):
-            out = out + step * move
-        return out
+        return self._stepped(
+            best, [one.rows - float((one.cells * best).sum()) for one in self.known]
+        )
 
     def less(self, amounts: Floats) -> Floats:
         """What the covariance of a sum of amounts with every cell loses."""
-        shared = np.array([float((amounts * move).sum()) for move in self.moves])
-        out = np.zeros_like(amounts)
-        for step, move in zip(self.inverse @ shared, self.moves, strict=True):
+        shared = [float((amounts * move).sum()) for move in self.moves]
+        return self._stepped(np.zeros_like(amounts), shared)
+
+    def _stepped(self, out: Floats, amounts: Sequence[float]) -> Floats:
+        """So far along the moves that the known sums change by these amounts."""
+        for step, move in zip(self.inverse @ np.array(amounts), self.moves, strict=True):
             out = out + step * move
         return out
 
@@ -187,9 +186,8 @@ def pin(
             assert clique is not None
             now = beliefs.over(clique, [column]).T
             off = max(off, float(np.abs(now - table).max()))
-            factor = _ratio(table, now)
             states = np.arange(len(table), dtype=np.int64)
-            beliefs.multiply([Target((column,), (states,), factor)])
+            beliefs.multiply([Target((column,), (states,), _ratio(table, now))])
         if off <= 1e-9 * max(1.0, float(sum(table.sum() for table in wanted.values()))):
             break
     beliefs.factors = factors
@@ -243,9 +241,7 @@ class _Near:
 
     def __init__(self, width: int) -> None:
         self._width = width
-        self._lines: list[Floats] = []
-        self._amounts: list[float] = []
-        self._weights: list[float] = []
+        self._said: list[tuple[Floats, float, float]] = []
 
     def about(self, start: int, values: Floats) -> None:
         for place, value in enumerate(values.ravel()):
@@ -258,10 +254,10 @@ class _Near:
         """None for numbers that no release has."""
         from scipy.optimize import nnls
 
-        amounts, weights = np.array(self._amounts), np.array(self._weights)
+        lines, amounts, weights = (np.array(some) for some in zip(*self._said, strict=True))
         size = max(1.0, float(np.abs(amounts).max()))
         try:
-            found, _ = nnls(np.array(self._lines) * weights[:, None], weights * amounts / size)
+            found, _ = nnls(lines * weights[:, None], weights * amounts / size)
         except (RuntimeError, ValueError):
             return None
         return np.asarray(found * size, dtype=np.float64)
@@ -270,9 +266,7 @@ class _Near:
         line = np.zeros(self._width)
         for start, factors in terms:
             line[start : start + factors.size] += factors.ravel()
-        self._lines.append(line)
-        self._amounts.append(amount)
-        self._weights.append(weight)
+        self._said.append((line, amount, weight))
 
 
 def _ratio(wanted: Floats, now: Floats) -> Floats:

@@ -15,6 +15,7 @@ draws rows.
 from __future__ import annotations
 
 import math
+import string
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -266,8 +267,7 @@ class JunctionModel:
         table, axes = self.labels, list[int]()
         left = list(columns)
         while left:
-            clique = self.clique_of(left)
-            part, kept = self._below(clique, None, frozenset(left))
+            part, kept = self._below(self.clique_of(left), None, frozenset(left))
             left = [column for column in left if column not in kept]
             _check_size(part.size * table.size // part.shape[-1])
             table = part.reshape(*part.shape[:-1], *(1,) * (table.ndim - 1), part.shape[-1]) * table
@@ -363,15 +363,14 @@ class JunctionModel:
         separator, new = self.beliefs.sides(one, before)
         table = np.moveaxis(self.conditional(one, before, tuple(new)), 0, -1)
         axes = [*separator, *new]
-        branches = []
-        for child in sorted(self.beliefs.tree.adjacent[one]):
-            if child != before and wanted & self.beyond(child, one):
-                branches.append(
-                    (
-                        self._below(child, one, wanted),
-                        [c for c in self.beliefs.axes[child] if c in separator + new],
-                    )
-                )
+        branches = [
+            (
+                self._below(child, one, wanted),
+                [c for c in self.beliefs.axes[child] if c in separator + new],
+            )
+            for child in sorted(self.beliefs.tree.adjacent[one])
+            if child != before and wanted & self.beyond(child, one)
+        ]
         for i, ((part, below), shared) in enumerate(branches):
             later = {column for _, some in branches[i + 1 :] for column in some}
             kept = [c for c in axes if c in separator or c in wanted or c in later]
@@ -401,22 +400,13 @@ def _product(
 ) -> Floats:
     """The product of two tables that share the label as last axis, summed over all columns but the
     kept ones."""
-    place = {column: i + 1 for i, column in enumerate(dict.fromkeys([*first_axes, *second_axes]))}
     size = dict(
         zip([*first_axes, *second_axes], [*first.shape[:-1], *second.shape[:-1]], strict=True)
     )
     _check_size(math.prod(size[column] for column in kept) * first.shape[-1])
     _check_size(math.prod(size.values()) * first.shape[-1], MAX_WORK)
-    ids = [[place[column] for column in some] + [0] for some in (first_axes, second_axes, kept)]
-    return _einsum(first, ids[0], second, ids[1], ids[2])
-
-
-def _einsum(
-    first: Floats, first_ids: list[int], second: Floats, second_ids: list[int], kept: list[int]
-) -> Floats:
-    """numpy's sum over products, with axes named by small numbers."""
-    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    words = ["".join(letters[i] for i in ids) for ids in (first_ids, second_ids, kept)]
+    name = dict(zip(size, string.ascii_letters[1:], strict=False))  # a is the label
+    words = ["".join(name[c] for c in some) + "a" for some in (first_axes, second_axes, kept)]
     return np.asarray(np.einsum(f"{words[0]},{words[1]}->{words[2]}", first, second))
 
 
