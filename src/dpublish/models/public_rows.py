@@ -188,12 +188,12 @@ def _plain(frame: pl.DataFrame) -> pl.DataFrame:
     columns = []
     for column in frame.get_columns():
         kind = column.dtype
-        if kind in (pl.Categorical, pl.Enum) or isinstance(kind, pl.Enum) or kind == pl.Null:
+        if kind in (pl.Categorical, pl.Enum, pl.Null) or (
+            kind == pl.Boolean and column.null_count()
+        ):
             columns.append(column.cast(pl.String))
         elif kind.is_decimal() or (kind.is_numeric() and column.null_count()):
             columns.append(column.cast(pl.Float64))
-        elif kind == pl.Boolean and column.null_count():
-            columns.append(column.cast(pl.String))
         elif kind.is_numeric() or kind in (pl.String, pl.Boolean, pl.Date, pl.Datetime, pl.Time):
             columns.append(column)
     return pl.DataFrame(columns)

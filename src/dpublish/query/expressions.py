@@ -71,8 +71,7 @@ def expression_numbers(text: str | Tree, domain: Domain) -> Numbers | None:
     if not found.values.dtype.is_numeric():
         return None
     values = found.values.cast(pl.Float64).fill_null(math.nan).to_numpy()
-    low, high, middle = found.ends(values)
-    return Numbers(places, low, high, middle)
+    return Numbers(places, *found.ends(values))
 
 
 def expression_chosen(tree: Tree, domain: Domain) -> Chosen:
@@ -158,12 +157,11 @@ def evaluated(tree: Tree, domain: Domain, places: tuple[int, ...]) -> Evaluated:
     shape = tuple(axis.cardinality for axis in axes)
     taken = (*domain.names, *flags.values())
     name, place = free_name("value", taken), free_name("row_place", taken)
+    frame.append(pl.Series(place, np.arange(len(central))))
     weight = pl.Series(free_name("weight", taken), np.ones(len(central)))
-    spare = pl.Series(place, np.arange(len(central)))
-    table = pl.DataFrame([*frame, spare, weight])
     columns = (*(axis.name for axis in axes), place)
     text = f'select ({tree.sql(dialect="postgres")}) as "{name}", "{place}" from release'
-    result = run_sql(text, table, columns, tuple(axes)).sort(place)
+    result = run_sql(text, pl.DataFrame([*frame, weight]), columns, tuple(axes)).sort(place)
     cells = np.ravel_multi_index(codes, shape) if shape else np.zeros(1, dtype=np.int64)
     return Evaluated(result.get_column(name), cells, central, shape)
 
@@ -251,8 +249,9 @@ def _branches(tree: Tree) -> list[Tree]:
     """What a CASE may give; the expression itself where it is none."""
     if not isinstance(tree, exp.Case):
         return [tree]
-    parts = [branch.args["true"] for branch in tree.args.get("ifs") or ()]
-    return [*parts, *([tree.args["default"]] if tree.args.get("default") is not None else [])]
+    branches = tree.args.get("ifs") or ()
+    parts = [*(branch.args["true"] for branch in branches), tree.args.get("default")]
+    return [part for part in parts if part is not None]
 
 
 _CONDITIONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between, exp.Is)

@@ -306,32 +306,27 @@ def _classes(axis: Axis, leaves: Sequence[Leaf]) -> _AxisClasses:
     special = [[_sign(pair[0]) for pair in extra]] if axis.other else []
     special += [[_sign(pair[1]) for pair in extra]] if axis.missing else []
     if axis.numeric:
-        truth, spread = _numeric_classes(axis, leaves)
+        truth, first, cut = _numeric_classes(axis, leaves)
     else:
         flags = [
             leaf.codes if leaf.codes is not None else np.zeros(axis.base, dtype=np.bool_)
             for leaf in leaves
         ]
-        truth, spread = np.array(flags, dtype=np.int8), None
+        truth, first, cut = np.array(flags, dtype=np.int8), np.arange(axis.base), {}
     plain = truth.shape[1]
     if special:
         truth = np.concatenate([truth, np.array(special, dtype=np.int8).T], axis=1)
     merged, class_of = np.unique(truth, axis=1, return_inverse=True)
     class_of = class_of.reshape(-1).astype(np.int64)
-    home = (
-        class_of.copy()
-        if spread is None
-        else np.concatenate([class_of[spread.first], class_of[plain:]])
-    )
+    home = np.concatenate([class_of[first], class_of[plain:]])
     rows = list(np.eye(merged.shape[1]))
-    if spread is not None:
-        for code, pieces in spread.cut.items():
-            row = np.zeros(merged.shape[1])
-            for number, piece in pieces:
-                row[class_of[number]] += piece
-            if np.count_nonzero(row) > 1:
-                home[code] = len(rows)
-                rows.append(row)
+    for code, pieces in cut.items():
+        row = np.zeros(merged.shape[1])
+        for number, piece in pieces:
+            row[class_of[number]] += piece
+        if np.count_nonzero(row) > 1:
+            home[code] = len(rows)
+            rows.append(row)
     members = np.bincount(home, minlength=len(rows)).tolist()
     return _AxisClasses(merged, home, np.array(rows), members)
 
@@ -340,16 +335,11 @@ def _sign(truth: bool | None) -> int:
     return -1 if truth is None else int(truth)
 
 
-@dataclass(frozen=True)
-class _Spread:
-    """Which class each bin starts in, and how the bins with a cut inside are shared out: bin ->
-    [(class, share)]."""
-
-    first: NDArray[np.int64]
-    cut: dict[int, list[tuple[int, float]]]
-
-
-def _numeric_classes(axis: Axis, leaves: Sequence[Leaf]) -> tuple[NDArray[np.int8], _Spread]:
+def _numeric_classes(
+    axis: Axis, leaves: Sequence[Leaf]
+) -> tuple[NDArray[np.int8], NDArray[np.int64], dict[int, list[tuple[int, float]]]]:
+    """Where the leaves hold by class, which class each bin starts in, and how the bins with a cut
+    inside are shared out: bin -> [(class, share)]."""
     kind = np.float64 if axis.kind == "real" else np.int64
     edges = np.array(axis.edges, dtype=kind)
     starts, ends = edges[:-1], edges[1:].copy()
@@ -379,7 +369,7 @@ def _numeric_classes(axis: Axis, leaves: Sequence[Leaf]) -> tuple[NDArray[np.int
             high = end if number == last[code] else cuts[number]
             pieces.append((number, max(part_between(axis, code, low, high), 5e-324)))
         shared[code] = pieces
-    return truth, _Spread(first, shared)
+    return truth, first, shared
 
 
 # Which cells of a few columns a predicate selects: wholly, at all, and how much of each.

@@ -334,14 +334,9 @@ class Counted(Protocol):
     def quantile_of(self, tree: Tree, share: float, where: Where, level: float) -> Estimate: ...
 
 
-@dataclass(frozen=True)
-class _Group:
-    """What a SELECT groups by: for every value that a line can show, the cells of its rows."""
-
-    place: int | None
-    """The column, where it is one; codes of a column and of its flag are looked for together."""
-    codes: dict[Any, set[int]]
-    keys: dict[Any, Chosen]
+_Group = Mapping[Any, tuple[int, set[int]] | Chosen]
+"""What a SELECT groups by: for every value that a line can show, the cells of its rows; of a column
+its place and the codes, those of its flag too."""
 
 
 @dataclass(frozen=True)
@@ -382,9 +377,17 @@ class CellsSay:
 def _group(item: Tree, flags: Mapping[str, str], domain: Domain) -> _Group:
     plain = column_or_none(item, (*domain.names, *flags))
     if plain is None:
-        return _Group(None, {}, expression_keys(item, domain))
+        return {value: _whole(one) for value, one in expression_keys(item, domain).items()}
     place = domain.names.index(flags.get(plain, plain))
-    return _Group(place, _by_value(domain.axes[place], flag=plain in flags), {})
+    codes = _by_value(domain.axes[place], flag=plain in flags)
+    return {value: (place, some) for value, some in codes.items()}
+
+
+def _whole(cells: Chosen) -> tuple[int, set[int]] | Chosen:
+    """Whole values of one column as such: a condition has an answer beside any other."""
+    if len(cells.places) == 1 and np.array_equal(cells.inside, cells.touched):
+        return cells.places[0], set(np.flatnonzero(cells.inside).tolist())
+    return cells
 
 
 def _both(first: Where, second: Where, domain: Domain) -> Where:
@@ -414,21 +417,15 @@ def _rows(
     codes: dict[int, set[int]] = {}
     found: Where | None = None
     for group, value in zip(groups, line, strict=True):
-        if value not in (group.codes if group.place is not None else group.keys):
+        if value not in group:
             # a value that the engine made of an expression in another way than its cells have it
             raise QueryError("it is not known which rows a line counts")
-        if group.place is not None:
-            # a column and its flag speak of the same codes
-            some = group.codes[value]
-            codes[group.place] = codes.get(group.place, some) & some
-        else:
-            one = group.keys[value]
-            if len(one.places) == 1 and np.array_equal(one.inside, one.touched):
-                # whole values of one column: a condition, which has an answer beside any other
-                some = set(np.flatnonzero(one.inside).tolist())
-                codes[one.places[0]] = codes.get(one.places[0], some) & some
-            elif one.places:  # else a constant, which is the same for every row
-                found = one if found is None else _both(found, one, domain)
+        one = group[value]
+        if not isinstance(one, Chosen):
+            place, some = one  # a column and its flag speak of the same codes
+            codes[place] = codes.get(place, some) & some
+        elif one.places:  # else a constant, which is the same for every row
+            found = one if found is None else _both(found, one, domain)
     parts: list[Node] = [test(place, frozenset(some)) for place, some in codes.items()]
     if isinstance(where, Chosen):
         found = where if found is None else _both(found, where, domain)

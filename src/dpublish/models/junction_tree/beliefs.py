@@ -321,14 +321,12 @@ def _round_trip(tree: CliqueTree) -> list[tuple[int | None, int, bool]]:
     far.
     """
     out: list[tuple[int | None, int, bool]] = []
-    above: dict[int, int | None] = {}
-    trail: list[int] = []
+    trail: list[int] = []  # from a root: each was reached from the one before it
     for one, before in tree.walk():
         while trail and trail[-1] != before:
             gone = trail.pop()
-            if trail and above[gone] is not None:
+            if trail:
                 out.append((gone, trail[-1], False))
-        above[one] = before
         out.append((before, one, True))
         trail.append(one)
     while len(trail) > 1:
