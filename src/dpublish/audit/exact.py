@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from dpublish.audit.report import Finding, Report, name_of
+from dpublish.audit.report import NOTHING_RAN, Finding, Report, name_of
 from dpublish.errors import InputError
 from dpublish.noise.base import Noise
 from dpublish.noise.enumerator import OUTSIDE, Enumerator, Law, Raised, Tails, freeze, readable
@@ -118,13 +118,7 @@ def exact(
                 )
                 findings.append(Finding(check="privacy", pair=position, text=text))
     if all(isinstance(outcome, Raised) for outcome in seen):
-        findings.append(
-            Finding(
-                check="raised",
-                pair=0,
-                text="every run ended in an exception, so nothing was audited",
-            )
-        )
+        findings.append(NOTHING_RAN)
     return ExactReport(
         mechanism=name_of(mechanism),
         pairs=len(inputs),
@@ -143,14 +137,10 @@ def _laws(
     enumerator: Enumerator, mechanism: Callable[[Noise, Any], Any], pairs: list[tuple[Any, Any]]
 ) -> dict[Any, Law]:
     """One law an input, all in the same base: whenever an input makes the base grow, start over."""
+    inputs = {freeze(data): data for pair in pairs for data in pair}
     while True:
         base = enumerator.base
-        laws: dict[Any, Law] = {}
-        for pair in pairs:
-            for data in pair:
-                key = freeze(data)
-                if key not in laws:
-                    laws[key] = enumerator.law(mechanism, data)
+        laws = {key: enumerator.law(mechanism, data) for key, data in inputs.items()}
         if enumerator.base == base:
             return laws
 

@@ -8,7 +8,7 @@ also finds answers that depend on row order).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 Row = TypeVar("Row")
@@ -68,6 +68,11 @@ def unit_pairs(
     """The same of up to `units` units, as (unit, row)."""
     pairs = replace_one_unit if relation == "replace-one" else add_remove_unit
     return pairs(universe, units=units, max_rows_per_unit=max_rows_per_unit)
+
+
+def rows_of(units: Iterable[tuple[int, Row]]) -> tuple[Row, ...]:
+    """A (unit, row) data set without saying whose the rows are."""
+    return tuple(row for _, row in units)
 
 
 def _data_sets(universe: Sequence[Row], size: int, ordered: bool) -> Iterator[tuple[Row, ...]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from dpublish.audit.report import Finding, Report, name_of
+from dpublish.audit.report import NOTHING_RAN, Finding, Report, name_of
 from dpublish.errors import InputError
 from dpublish.noise.base import Noise
 from dpublish.noise.enumerator import freeze
@@ -43,13 +43,10 @@ class ReplayReport(Report):
             claim = f"claimed epsilon {self.epsilon}"
         elif self.rho is not None:
             claim = f"claimed rho {self.rho}"
-        worst = (
-            f"taps add up to epsilon {float(self.loss):.6g}, rho {float(self.rho_loss):.6g} "
-            f"({claim})"
-        )
         return (
             f"{self.runs} recorded run(s) on each of {self.pairs} pair(s), replayed both "
-            f"ways, {self.taps} taps; {worst}."
+            f"ways, {self.taps} taps; taps add up to epsilon {float(self.loss):.6g}, rho "
+            f"{float(self.rho_loss):.6g} ({claim})."
         )
 
 
@@ -101,7 +98,7 @@ def replay(
     if not count:
         raise InputError("There is no pair of inputs to compare. Give at least one.")
     if not audit.worked and not audit.findings:
-        audit.find(0, "raised", "every run ended in an exception, so nothing was audited")
+        audit.findings.append(NOTHING_RAN)
     return ReplayReport(
         mechanism=name_of(mechanism),
         pairs=count,
@@ -239,17 +236,16 @@ class _Lines(logging.Handler):
 def observe(mechanism: MechanismCall, noise: Noise, data: Any) -> Observation:
     """Run `mechanism` on a copy of `data`. Exceptions are part of the observation, except those
     that end an audit."""
-    handler = _Lines()
-    logger = logging.getLogger()
-    level = logger.level
-    printed = io.StringIO()
+    handler, logger, printed = _Lines(), logging.getLogger(), io.StringIO()
     output: Any = None
     error = None
-    with contextlib.ExitStack() as stack:
-        caught = stack.enter_context(warnings.catch_warnings(record=True, action="always"))
-        stack.enter_context(contextlib.redirect_stdout(printed))
-        stack.enter_context(contextlib.redirect_stderr(printed))
-        stack.callback(logger.setLevel, level)
+    with (
+        warnings.catch_warnings(record=True, action="always") as caught,
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+        contextlib.ExitStack() as stack,
+    ):
+        stack.callback(logger.setLevel, logger.level)
         stack.callback(logger.removeHandler, handler)
         logger.addHandler(handler)
         logger.setLevel(logging.DEBUG)

@@ -23,6 +23,11 @@ class Finding:
     text: str
 
 
+NOTHING_RAN = Finding(
+    check="raised", pair=0, text="every run ended in an exception, so nothing was audited"
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Report(abc.ABC):
     """Common to all tiers. `pairs` is how many neighbouring pairs were tried."""
@@ -48,18 +53,14 @@ class Report(abc.ABC):
             f"survived the {self.tier} audit" if self.passed else f"FAILED the {self.tier} audit"
         )
         lines = [f"{self.mechanism}: {verdict}. {self.scope()}"]
-        shown = self.findings[:10]
-        lines += [
-            f"  [{finding.check}] pair {finding.pair + 1}: {finding.text}" for finding in shown
-        ]
-        if len(self.findings) > len(shown):
-            lines.append(f"  and {len(self.findings) - len(shown)} more")
+        lines += [f"  [{one.check}] pair {one.pair + 1}: {one.text}" for one in self.findings[:10]]
+        if len(self.findings) > 10:
+            lines.append(f"  and {len(self.findings) - 10} more")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; exact numbers are text such as "3/4"."""
-        own = {item.name: plain(getattr(self, item.name)) for item in fields(self)}
-        return {"tier": self.tier, "passed": self.passed, **own}
+        return {"tier": self.tier, "passed": self.passed, **plain(self)}
 
 
 def plain(value: Any) -> Any:

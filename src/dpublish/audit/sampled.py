@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpublish.audit.replay import Draws, MechanismCall, seeded
-from dpublish.audit.report import Finding, Report, name_of
+from dpublish.audit.report import NOTHING_RAN, Finding, Report, name_of
 from dpublish.errors import InputError
 from dpublish.noise.enumerator import EnumerationError, Raised, freeze
 from dpublish.noise.tape import TapMisuse
@@ -132,13 +132,7 @@ def sampled(
                 )
                 findings.append(Finding(check="privacy", pair=position, text=text))
     if not worked and not findings:
-        findings.append(
-            Finding(
-                check="raised",
-                pair=0,
-                text="every run ended in an exception, so nothing was audited",
-            )
-        )
+        findings.append(NOTHING_RAN)
     return SampledReport(
         mechanism=name_of(mechanism),
         pairs=len(inputs),
@@ -274,9 +268,8 @@ def _samples(
     noise = draws(seed)
     found = []
     for _ in range(samples):
-        output: Any
         try:
-            output = mechanism(noise, data)
+            output: Any = mechanism(noise, data)
         except TapMisuse:
             raise
         except Exception as error:
@@ -308,21 +301,17 @@ def features_of(output: Any) -> Features:
     found: Features = {"whole": freeze(output), "kind": type(output).__name__}
     if isinstance(output, Raised):
         return found
-    parts: dict[str, Any] = {}
-    _collect("", output, parts)
+    parts = dict(_parts_of("", output))
     numbers = [
         value
         for value in parts.values()
         if isinstance(value, int | float) and not isinstance(value, bool)
     ]
     found["parts"] = len(parts)
-    if numbers:
-        found["sum"] = (
-            _finite(math.fsum(numbers))
-            if any(isinstance(n, float) for n in numbers)
-            else sum(numbers)
-        )
-    if all(isinstance(value, int) for value in numbers):
+    if any(isinstance(value, float) for value in numbers):
+        found["sum"] = _finite(math.fsum(numbers))
+    elif numbers:
+        found["sum"] = sum(numbers)
         # A row that moves from one cell to another leaves the sum alone and shows twice in a
         # difference.
         for (i, one), (j, other) in itertools.combinations(enumerate(numbers[:4]), 2):
@@ -347,20 +336,13 @@ def _finite(value: float) -> float | str:
     return value if math.isfinite(value) else repr(value)
 
 
-def _collect(name: str, value: Any, parts: dict[str, Any]) -> None:
-    if isinstance(value, np.ndarray):
+def _parts_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
-    elif isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, PLAIN):
-        parts[name or "value"] = value
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            _collect(f"{name}[{key!r}]", item, parts)
-    elif isinstance(value, (list, tuple)):
-        for position, item in enumerate(value):
-            _collect(f"{name}[{position}]", item, parts)
-    elif value is None:
-        parts[name or "value"] = value
+    if value is None or isinstance(value, PLAIN):
+        yield name or "value", value
+    elif isinstance(value, Mapping | list | tuple):
+        for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from _parts_of(f"{name}[{key!r}]", item)
     elif hasattr(value, "__dict__"):
-        _collect(name, vars(value), parts)
+        yield from _parts_of(name, vars(value))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.audit.neighbours import row_pairs, unit_pairs
+from dpublish.audit.neighbours import row_pairs, rows_of, unit_pairs
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.declare.statistic import (
@@ -77,13 +77,10 @@ class Subject:
         schema = self.plan.schema
         most = schema.unit.max_rows
         if most == 1:
-            yield from row_pairs(schema.neighbours, universe, rows=rows)
-            return
+            return row_pairs(schema.neighbours, universe, rows=rows)
         units = max(1, rows // most)
-        for one, other in unit_pairs(
-            schema.neighbours, universe, units=units, max_rows_per_unit=most
-        ):
-            yield tuple(row for _, row in one), tuple(row for _, row in other)
+        pairs = unit_pairs(schema.neighbours, universe, units=units, max_rows_per_unit=most)
+        return ((rows_of(one), rows_of(other)) for one, other in pairs)
 
 
 def tabulator_of(columns: Sequence[NDArray[Any]], domain: Domain) -> Tabulator:

@@ -198,13 +198,23 @@ def _run(
 def _child(
     request_file: Path, work: Path, state: Path, command: Sequence[str], timeout: float
 ) -> subprocess.CompletedProcess[bytes]:
-    # -P: the folder of the driver must not become an import path.
-    arguments = [sys.executable, "-P", str(DRIVER), str(request_file)]
     try:
         return subprocess.run(
-            arguments,
+            # -P: the folder of the driver must not become an import path.
+            [sys.executable, "-P", str(DRIVER), str(request_file)],
             cwd=work,
-            env=_environment(state),
+            env={
+                **{name: value for name, value in os.environ.items() if name in KEPT_VARIABLES},
+                "HOME": str(state),
+                "DPUBLISH_STATE": str(state),
+                "PYTHONHASHSEED": "0",
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "COLUMNS": "100",
+                "NO_COLOR": "1",
+                "TERM": "dumb",
+                "TZ": "UTC",
+                "LC_ALL": "C.UTF-8",
+            },
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=timeout,
@@ -214,21 +224,6 @@ def _child(
         raise InputError(
             f"'{' '.join(command)}' took longer than {timeout:g} seconds. Give a longer timeout."
         ) from None
-
-
-def _environment(state: Path) -> dict[str, str]:
-    return {
-        **{name: value for name, value in os.environ.items() if name in KEPT_VARIABLES},
-        "HOME": str(state),
-        "DPUBLISH_STATE": str(state),
-        "PYTHONHASHSEED": "0",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "COLUMNS": "100",
-        "NO_COLOR": "1",
-        "TERM": "dumb",
-        "TZ": "UTC",
-        "LC_ALL": "C.UTF-8",
-    }
 
 
 def _compare_shown(

@@ -15,6 +15,7 @@ import logging
 import os
 import random
 import sys
+import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -67,10 +68,9 @@ def _encode(part: Any) -> Any:
         return {"array": part.dtype.name, "shape": list(part.shape), "items": part.ravel().tolist()}
     if isinstance(part, bytes):
         return {"bytes": part.hex()}
-    if isinstance(part, tuple):
-        return {"tuple": [_encode(item) for item in part]}
-    if isinstance(part, list):
-        return {"list": [_encode(item) for item in part]}
+    if isinstance(part, tuple | list):
+        kind = "tuple" if isinstance(part, tuple) else "list"
+        return {kind: [_encode(item) for item in part]}
     return part if isinstance(part, str | bool) else int(part)
 
 
@@ -123,12 +123,10 @@ class FrozenEntropy:
 
 
 def _called_from(package: str) -> bool:
-    frame = sys._getframe(2)
-    while frame is not None:
-        if str(frame.f_globals.get("__name__", "")).split(".")[0] == package:
-            return True
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
+    return any(
+        str(frame.f_globals.get("__name__", "")).split(".")[0] == package
+        for frame, _ in traceback.walk_stack(sys._getframe(2))
+    )
 
 
 def freeze_entropy() -> FrozenEntropy:
@@ -168,16 +166,11 @@ def freeze_clock(hook: str) -> None:
     setattr(module, name, lambda *args, **kwargs: constant)
 
 
-class FileLog(logging.Handler):
+class FileLog(logging.FileHandler):
     """All log lines, without times."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(level=0)
-        self._file = path.open("w", encoding="utf-8")
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._file.write(f"{record.levelname} {record.name}: {record.getMessage()}\n")
-        self._file.flush()
+    def format(self, record: logging.LogRecord) -> str:
+        return f"{record.levelname} {record.name}: {record.getMessage()}"
 
 
 def run_program(entry: Callable[[], Any]) -> int:
@@ -215,22 +208,20 @@ def main(request_file: str) -> int:
     setattr(module, name, lambda *args, **kwargs: noise)
     module, name = find(hooks["entry"])
     log = logging.getLogger()
-    log.addHandler(FileLog(Path(request["log"])))
+    log.addHandler(FileLog(request["log"], mode="w", encoding="utf-8"))
     log.setLevel(logging.INFO)
     sys.argv = ["dpublish", *request["arguments"]]
     # Setting up takes entropy too, and not the same amount when recording as when replaying.
     entropy.restart()
     code = run_program(getattr(module, name))
     sys.stdout.flush()
-    mismatches, taps = [], 0
+    notes: dict[str, Any] = {"mismatches": [], "taps": 0}
     if isinstance(noise, Recorder):
         save_tape(noise.tape, Path(request["tape"]))
-        taps = len(noise.tape.taps)
+        notes["taps"] = len(noise.tape.taps)
     else:
-        mismatches = [{"check": item.check, "text": item.text} for item in noise.finish()]
-    Path(request["notes"]).write_text(
-        json.dumps({"mismatches": mismatches, "taps": taps}), encoding="utf-8"
-    )
+        notes["mismatches"] = [{"check": one.check, "text": one.text} for one in noise.finish()]
+    Path(request["notes"]).write_text(json.dumps(notes), encoding="utf-8")
     return code
 
 

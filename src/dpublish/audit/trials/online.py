@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dpublish.audit import neighbours
+from dpublish.audit.neighbours import row_pairs, rows_of, unit_pairs
 from dpublish.audit.trials.synthetic_inputs import LEDGER, UNIT, csv, schema_text, unit_lines
 from dpublish.audit.trials.trial import Exact, Replay, Sampled, Trial, Twin
 from dpublish.declare.schema import Schema
@@ -141,14 +141,13 @@ def _joined_trial(method: str, relation: str) -> Trial:
     mechanism = OnlineMultiplicativeWeights(resolution=1, max_hard=1, synopsis="joined")
     made = mechanism.settings_type(domain=domain, joined=bought, **{**given, **spent})
     plan = Plan(method=method, kind="online", schema=schema, cost=Cost.pure(2), settings=made)
-    pairs = neighbours.row_pairs(relation, range(4), rows=2)
     return Trial(
         method=method,
         case=f"{relation}, joined synopsis",
         neighbours=relation,
         claim=plan.cost,
         call=WideConversation(mechanism, plan),
-        pairs=[(tuple(one), tuple(other)) for one, other in pairs],
+        pairs=list(row_pairs(relation, range(4), rows=2)),
         exact="the draws of joined histograms and of a session together are too many to list; "
         "each has its own exact trial",
         replay=Replay(adds_up=False, runs=4, pairs=12),
@@ -171,29 +170,23 @@ def _trial(
     schema = Schema.from_toml(schema_text(relation, SMALL, size=2, extra=unit))
     made = mechanism.settings_type(domain=schema.domain(("v",), rows=2), **settings)
     plan = Plan(method=method, kind="online", schema=schema, cost=Cost.pure(1), settings=made)
+    pairs = row_pairs(relation, range(CELLS), rows=2)
+    if per_unit > 1:
+        units = unit_pairs(relation, range(CELLS), units=2, max_rows_per_unit=per_unit)
+        pairs = ((rows_of(one), rows_of(other)) for one, other in units)
     return Trial(
         method=method,
         case=f"{relation}, {case}" if case else relation,
         neighbours=relation,
         claim=plan.cost,
         call=Conversation(mechanism, plan),
-        pairs=[(_counts(one), _counts(other)) for one, other in _pairs(relation, per_unit)],
+        pairs=[(_counts(one), _counts(other)) for one, other in pairs],
         exact=Exact(window=(-2, 3), pairs=4),
         # sparse vector costs less than the sum of its draws
         replay=Replay(adds_up=False, runs=8),
         sampled=Sampled(runs=2000),
         twin=twin or _twin(method, relation, per_unit),
     )
-
-
-def _pairs(relation: str, per_unit: int) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
-    if per_unit == 1:
-        yield from neighbours.row_pairs(relation, range(CELLS), rows=2)
-    else:
-        for one, other in neighbours.add_remove_unit(
-            range(CELLS), units=2, max_rows_per_unit=per_unit
-        ):
-            yield [row for _, row in one], [row for _, row in other]
 
 
 class Conversation:
@@ -273,44 +266,27 @@ def _twin(method: str, relation: str, per_unit: int, *more: str) -> Twin:
     """
     text = schema_text(relation, COLUMN, size=ROWS // per_unit, extra=unit_lines(per_unit))
     settings = ["--set", "max_hard=3", "--set", "max_queries=20", *more]
-    opening = [
-        "online",
-        "open",
-        FILE,
-        "desk",
-        "--schema",
-        "tiny.toml",
-        "--method",
-        method,
-        "--epsilon",
-        "4",
-        *settings,
-    ]
+    opening = ["online", "open", FILE, "desk", "--schema", "tiny.toml", "--method", method]
     asking = [
         ["online", "ask", "desk", question, "--key", f"question {number}", "--json"]
         for number, question in enumerate(("v = 0", "v < 4", "v >= 6"))
     ]
-    commands = [
-        [*opening, *LEDGER, "--budget", "4", "--key", "twin"],
-        *asking,
-        ["online", "status", "desk", "--json"],
-        ["online", "close", "desk"],
-    ]
     values = [str(place % 3) for place in range(ROWS)]
-    others = (
-        ["7"] * per_unit + values[per_unit:] if relation == "replace-one" else values[per_unit:]
-    )
-    inputs = (
-        _file(values, per_unit),
-        _file(others, per_unit, first=0 if relation == "replace-one" else 1),
-    )
-    private = ("desk/private.bin", "desk/session.json", "desk/transcript.jsonl")
+    if relation == "replace-one":
+        other = _file(["7"] * per_unit + values[per_unit:], per_unit)
+    else:
+        other = _file(values[per_unit:], per_unit, first=1)
     return Twin(
-        commands=commands,
+        commands=[
+            [*opening, "--epsilon", "4", *settings, *LEDGER, "--budget", "4", "--key", "twin"],
+            *asking,
+            ["online", "status", "desk", "--json"],
+            ["online", "close", "desk"],
+        ],
         name=FILE,
         public={"tiny.toml": text.encode()},
-        inputs=inputs,
-        private=private,
+        inputs=(_file(values, per_unit), other),
+        private=("desk/private.bin", "desk/session.json", "desk/transcript.jsonl"),
     )
 
 

@@ -11,8 +11,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from dpublish.audit import neighbours
-from dpublish.audit.replay import Draws, MechanismCall, seeded
+from dpublish.audit.distributional import distributional
+from dpublish.audit.exact import exact
+from dpublish.audit.replay import Draws, MechanismCall, replay, seeded
 from dpublish.audit.report import Report
+from dpublish.audit.sampled import sampled
+from dpublish.audit.twin import LEDGER_FILES, twin
 from dpublish.noise.base import Noise
 from dpublish.noise.enumerator import EnumerationError, Tails
 from dpublish.privacy.cost import Cost
@@ -178,20 +182,37 @@ class Trial:
         settings = getattr(self, tier)
         if isinstance(settings, str):
             return Declined(tier, settings)
-        if tier == "twin":
+        if isinstance(settings, Twin):
             return self._twin(settings)
-        if tier == "distributional":
-            return self._distributional(settings)
+        if isinstance(settings, Distributional):
+            return distributional(
+                self.call,
+                settings.population,
+                rows=settings.rows,
+                alpha=settings.alpha,
+                beta=settings.beta,
+            )
         inputs = spread(self.pairs, min(pairs or settings.pairs, settings.pairs))
-        if tier == "exact":
+        if isinstance(settings, Exact):
             return self._exact(settings, inputs)
-        if tier == "replay":
-            return self._replay(settings, inputs)
-        return self._sampled(settings, inputs, samples, false_alarm, draws, first_seed)
+        if isinstance(settings, Replay):
+            kind = "rho" if self.claim.kind == "zcdp" else "epsilon"
+            claim: dict[str, Any] = {kind: getattr(self.claim, kind)} if settings.adds_up else {}
+            return replay(self.call, inputs, runs=settings.runs, **claim)
+        return sampled(
+            self.call,
+            inputs,
+            epsilon=self.claim.epsilon if settings.epsilon is None else settings.epsilon,
+            delta=self.claim.delta if settings.delta is None else settings.delta,
+            samples=settings.runs if samples is None else samples,
+            max_events=EVENTS,
+            false_alarm=false_alarm,
+            statistics=settings.statistics,
+            draws=draws,
+            first_seed=first_seed,
+        )
 
     def _exact(self, settings: Exact, inputs: Pairs) -> Report:
-        from dpublish.audit.exact import exact
-
         try:
             return exact(
                 settings.call or self.call,
@@ -209,40 +230,7 @@ class Trial:
             # property of the method
             raise AssertionError(f"{self.name}: {refusal}") from None
 
-    def _replay(self, settings: Replay, inputs: Pairs) -> Report:
-        from dpublish.audit.replay import replay
-
-        kind = "rho" if self.claim.kind == "zcdp" else "epsilon"
-        claim: dict[str, Any] = {kind: getattr(self.claim, kind)} if settings.adds_up else {}
-        return replay(self.call, inputs, runs=settings.runs, **claim)
-
-    def _sampled(
-        self,
-        settings: Sampled,
-        inputs: Pairs,
-        samples: int | None,
-        false_alarm: float,
-        draws: Draws,
-        first_seed: int,
-    ) -> Report:
-        from dpublish.audit.sampled import sampled
-
-        return sampled(
-            self.call,
-            inputs,
-            epsilon=self.claim.epsilon if settings.epsilon is None else settings.epsilon,
-            delta=self.claim.delta if settings.delta is None else settings.delta,
-            samples=settings.runs if samples is None else samples,
-            max_events=EVENTS,
-            false_alarm=false_alarm,
-            statistics=settings.statistics,
-            draws=draws,
-            first_seed=first_seed,
-        )
-
     def _twin(self, settings: Twin) -> Report:
-        from dpublish.audit.twin import LEDGER_FILES, twin
-
         one, other = settings.inputs or self.pairs[0]
         return twin(
             settings.commands,
@@ -250,17 +238,6 @@ class Trial:
             {settings.name: other},
             public=settings.public,
             ignore=(*LEDGER_FILES, *settings.private),
-        )
-
-    def _distributional(self, settings: Distributional) -> Report:
-        from dpublish.audit.distributional import distributional
-
-        return distributional(
-            self.call,
-            settings.population,
-            rows=settings.rows,
-            alpha=settings.alpha,
-            beta=settings.beta,
         )
 
 
