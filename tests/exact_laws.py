@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from dpublish.privacy.cost import exp_above
+
 Law = Sequence[Any]
 """Probabilities of the outcomes 0, 1, ..., as floats or as fractions."""
 
@@ -55,3 +57,8 @@ def geometric(ratio: Fraction, shift: int, reach: int) -> list[Fraction]:
     }
     low = ratio ** (reach + shift) / (1 + ratio)
     return [low, *inside.values(), 1 - low - sum(inside.values())]
+
+
+def exp_below(x: Fraction) -> Fraction:
+    """A lower bound on exp x."""
+    return 1 / exp_above(-x)

@@ -16,7 +16,7 @@ from dpublish.methods.solvers.k_median.metric import Metric
 from dpublish.methods.solvers.min_cut.contraction import crossing
 from dpublish.methods.solvers.min_cut.mechanism import MinCut
 from dpublish.methods.solvers.set_cover.mechanism import SetCover
-from dpublish.methods.solvers.set_cover.presence import first_holders
+from dpublish.methods.solvers.set_cover.orders import first_holders
 from dpublish.methods.solvers.vertex_cover.mechanism import VertexCover, order_cost
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost

@@ -8,8 +8,7 @@ from fractions import Fraction
 
 from dpublish.audit import neighbours
 from dpublish.methods.solvers.inputs import lists_of
-from dpublish.methods.solvers.set_cover.greedy import greedy_order
-from dpublish.methods.solvers.set_cover.presence import whole_family
+from dpublish.methods.solvers.set_cover.orders import greedy_order, whole_family
 
 from .registry import ONE, bug, by_samples, counts, exactly, replayed, whole
 

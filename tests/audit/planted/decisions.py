@@ -33,7 +33,7 @@ from dpublish.methods.solvers.planning import estimated_costs
 from dpublish.methods.solvers.public_projects.mechanism import CoverageGains, worth_facts
 from dpublish.methods.solvers.set_cover.lightest import UNITS, certified_price, noisy_price
 from dpublish.methods.solvers.set_cover.mechanism import SetCover
-from dpublish.methods.solvers.set_cover.presence import better_order, chances_of
+from dpublish.methods.solvers.set_cover.orders import better_order, chances_of
 from dpublish.methods.solvers.vertex_cover.mechanism import (
     WEIGHT_UNITS,
     VertexCover,

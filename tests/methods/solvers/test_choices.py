@@ -33,11 +33,12 @@ from dpublish.methods.solvers.min_cut.mechanism import (
     near_minimum_targets,
     padded,
 )
-from dpublish.methods.solvers.planning import exp_below, step_epsilon, total_gain_hazard
+from dpublish.methods.solvers.planning import step_epsilon, total_gain_hazard
 from dpublish.methods.solvers.public_projects.mechanism import GRID, PublicProjects
 from dpublish.noise.enumerator import choice_options
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
+from exact_laws import exp_below
 
 SCHEMA = Schema(name="tiny", neighbours="add-remove-one")
 LINE = [[0, 1, 2, 3], [1, 0, 1, 2], [2, 1, 0, 1], [3, 2, 1, 0]]

@@ -13,22 +13,23 @@ import pytest
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.solvers.inputs import Edges, edges_of, lists_of
-from dpublish.methods.solvers.planning import exp_below
 from dpublish.methods.solvers.set_cover.mechanism import SetCover
 from dpublish.methods.solvers.vertex_cover.kernels import (
     WeightClasses,
     cover_order,
     weight_classes,
-    weighted_order,
 )
 from dpublish.methods.solvers.vertex_cover.mechanism import (
     VertexCover,
     double_cover_matching,
+    fill_by_class,
+    fill_by_schedule,
     incidence,
     schedule_weights,
 )
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
+from exact_laws import exp_below
 
 SCHEMA = Schema(name="tiny", neighbours="add-remove-one")
 PAIRS = list(itertools.combinations(range(4), 2))
@@ -239,7 +240,6 @@ def test_the_law_of_the_order(weights: Any) -> None:
     graph = frozenset({(0, 1), (1, 2), (1, 3), (2, 3)})
     edges, epsilon = edges_of(list(graph)), Fraction(4)
     noise, counts, runs = SeededNoise(5), {}, 20_000
-    starts, incident = incidence(edges, 4)
     words = noise.integers(1 << 64, size=10 * runs).reshape(runs, 10)
     order = np.empty(4, dtype=np.int64)
     if weights is None:
@@ -250,22 +250,9 @@ def test_the_law_of_the_order(weights: Any) -> None:
         law = weighted_law(graph, classes)
     for row in words:
         if weights is None:
-            cover_order(edges.heads, edges.tails, starts, incident, real, extra, row, order)
+            fill_by_schedule(real, extra, edges, row, order)
         else:
-            weighted_order(
-                edges.heads,
-                edges.tails,
-                starts,
-                incident,
-                classes.of_vertex,
-                classes.scores,
-                classes.quotas,
-                classes.hallucinated.denominator,
-                classes.hallucinated.numerator,
-                row,
-                order,
-                np.zeros(len(classes.sizes), dtype=np.bool_),
-            )
+            fill_by_class(classes, edges, row, order)
         counts[tuple(order.tolist())] = counts.get(tuple(order.tolist()), 0) + 1
     assert chi_square(counts, law, runs) > 1e-6
 

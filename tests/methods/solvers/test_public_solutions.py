@@ -27,7 +27,7 @@ from dpublish.methods.solvers.k_median.metric import Metric
 from dpublish.methods.solvers.min_cut.mechanism import MinCut
 from dpublish.methods.solvers.public_projects.mechanism import PublicProjects
 from dpublish.methods.solvers.set_cover.mechanism import SetCover
-from dpublish.methods.solvers.set_cover.presence import (
+from dpublish.methods.solvers.set_cover.orders import (
     chances_of,
     covering_order,
     expected_cost,

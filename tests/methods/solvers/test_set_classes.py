@@ -15,7 +15,7 @@ from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.solvers.inputs import lists_of
 from dpublish.methods.solvers.set_cover.mechanism import SetCover
-from dpublish.methods.solvers.set_cover.presence import ForcedCover, class_order, extensions
+from dpublish.methods.solvers.set_cover.orders import ForcedCover, class_order, extensions
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
 

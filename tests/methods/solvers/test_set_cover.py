@@ -14,19 +14,22 @@ from dpublish import audit
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.solvers.inputs import lists_of
-from dpublish.methods.solvers.planning import exp_below, first_hit_hazard
-from dpublish.methods.solvers.set_cover.greedy import (
+from dpublish.methods.solvers.planning import first_hit_hazard
+from dpublish.methods.solvers.set_cover.mechanism import SetCover
+from dpublish.methods.solvers.set_cover.orders import (
     CoverState,
+    chances_of,
+    cost_parts,
     greedy_order,
     halve_score,
     most_misses,
     weighted_order as weighted_sets,
+    whole_family,
 )
-from dpublish.methods.solvers.set_cover.mechanism import SetCover
-from dpublish.methods.solvers.set_cover.presence import chances_of, cost_parts, whole_family
 from dpublish.noise.enumerator import Enumerator
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost
+from exact_laws import exp_below
 
 SCHEMA = Schema(name="tiny", neighbours="add-remove-one")
 SETS = [[0, 1, 2], [2, 3], [3, 4], [0, 4]]

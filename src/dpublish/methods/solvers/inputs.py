@@ -119,6 +119,14 @@ class Lists:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
+    @property
+    def owners(self) -> IntArray:
+        """The row of every item."""
+        return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.starts))
+
+    def row(self, number: int) -> IntArray:
+        return self.items[self.starts[number] : self.starts[number + 1]]
+
 
 def edges_of(pairs: Any) -> Edges:
     """Edges from any array of vertex numbers: loops dropped, each edge once, sorted."""
@@ -136,49 +144,27 @@ def edges_of(pairs: Any) -> Edges:
 def lists_of(rows: Any) -> Lists:
     """Lists from rows of item numbers; an item counts once a row."""
     distinct = [np.unique(np.asarray(list(row), dtype=np.int64)) for row in rows]
-    starts = np.zeros(len(distinct) + 1, dtype=np.int64)
-    np.cumsum([len(row) for row in distinct], out=starts[1:])
-    items: NDArray[np.int64] = np.concatenate(distinct) if distinct else np.empty(0, dtype=np.int64)
-    return Lists(starts, items.astype(np.int64))
+    items = np.concatenate([np.empty(0, dtype=np.int64), *distinct])
+    return Lists(starts_of([len(row) for row in distinct]), items)
 
 
 def transposed(lists: Lists, size: int) -> Lists:
     """For each of `size` items, the rows that hold it."""
-    rows = np.repeat(np.arange(len(lists), dtype=np.int64), np.diff(lists.starts))
     order = np.argsort(lists.items, kind="stable")
-    starts = np.zeros(size + 1, dtype=np.int64)
-    np.cumsum(np.bincount(lists.items, minlength=size), out=starts[1:])
-    return Lists(starts, rows[order])
+    return Lists(starts_of(np.bincount(lists.items, minlength=size)), lists.owners[order])
+
+
+def starts_of(lengths: Any) -> IntArray:
+    """Where each of several rows starts when they stand one after the other, and where the last
+    one ends."""
+    return np.append(0, np.cumsum(lengths, dtype=np.int64))
 
 
 # Loops of the greedy covers: what becomes of the counts of all sets when one set has been
 # output.
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
-
-@njit(cache=True, nogil=True)
-def take_set(
-    chosen: int,
-    starts: Ints,
-    items: Ints,
-    holder_starts: Ints,
-    holders: Ints,
-    weight: Ints,
-    gains: Ints,
-) -> np.int64:
-    """Cover the items of `chosen`: their weight leaves the gain of every set that holds them.
-    Returns the weight covered."""
-    covered = np.int64(0)
-    for place in range(starts[chosen], starts[chosen + 1]):
-        item = items[place]
-        if weight[item]:
-            for index in range(holder_starts[item], holder_starts[item + 1]):
-                gains[holders[index]] -= weight[item]
-            covered += weight[item]
-            weight[item] = 0
-    return covered
+Numbers = NDArray[np.int64] | NDArray[np.float64]
 
 
 @njit(cache=True, nogil=True)
@@ -188,17 +174,18 @@ def lower_gains(
     items: Ints,
     holder_starts: Ints,
     holders: Ints,
-    wanted: Floats,
-    left: Floats,
-    gains: Floats,
+    wanted: Numbers,
+    left: Ints,
+    gains: Numbers,
 ) -> int:
-    """Cover the items of `chosen` (public numbers); returns how many were not covered before."""
+    """Cover the items of `chosen` that are left: what is wanted of them leaves the gain of every
+    set that holds them. Returns how many there were."""
     covered = 0
     for place in range(starts[chosen], starts[chosen + 1]):
         item = items[place]
-        if left[item] > 0.0:
+        if left[item]:
             for index in range(holder_starts[item], holder_starts[item + 1]):
                 gains[holders[index]] -= wanted[item]
-            left[item] = 0.0
+            left[item] = 0
             covered += 1
     return covered

@@ -8,7 +8,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, NotRequired, TypedDict, TypeVar
 
@@ -19,7 +18,7 @@ from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.solvers.inputs import Labels, names_of
 from dpublish.noise.base import Noise
-from dpublish.privacy.cost import Cost, exact
+from dpublish.privacy.cost import Cost, exact, exp_above, ln_below
 from dpublish.privacy.plan import Plan, Settings, hidden
 
 MAX_ITEMS = 1 << 31
@@ -86,9 +85,11 @@ def numbered(names: int | Sequence[object], what: str) -> tuple[int, Labels]:
     return len(labels), labels
 
 
-def amounts(values: Iterable[object], what: str) -> list[Fraction]:
-    """Public weights or costs, exactly. Releases store them as floats and bounds divide them: both
-    must stay finite."""
+def amounts(values: Iterable[object] | None, what: str, count: int, things: str) -> list[Fraction]:
+    """Public weights or costs of so many things, exactly; 1 of each where there are none. Releases
+    store them as floats and bounds divide them: both must stay finite."""
+    if values is None:
+        return [Fraction(1)] * count
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise PlanError(f"{what}s must be a list of numbers.")
     found = [
@@ -100,6 +101,8 @@ def amounts(values: Iterable[object], what: str) -> list[Fraction]:
         raise PlanError(
             f"A {what} must lie between 1e-150 and 1e150. Give all of them in another unit."
         )
+    if len(found) != count:
+        raise PlanError(f"There are {count} {things} but {len(found)} {what}s.")
     return found
 
 
@@ -234,8 +237,9 @@ def estimated_costs(
     found = []
     for drawn in noisy.tolist():
         value = drawn * unit
-        ends = [min(max(end, 0.0), most) for end in (value - reach, value, value + reach)]
-        low, middle, high = ends
+        low, middle, high = (
+            min(max(end, 0.0), most) for end in (value - reach, value, value + reach)
+        )
         found.append(
             {
                 "value": middle,
@@ -332,44 +336,9 @@ def _best(values: Floats) -> float:
     return max(0.0, float(values.max()))
 
 
-# Exact calibrations that several solvers share: certified logarithms, and the epsilon of a greedy
-# sequence of choices.
+# Exact calibrations that several solvers share: the epsilon of a greedy sequence of choices.
 
-_DIGITS = 50
 _SHORT = 1 << 40
-
-
-def _context(rounding: str) -> Context:
-    return Context(prec=_DIGITS, rounding=rounding, Emin=-999_999, Emax=999_999)
-
-
-def ln_above(x: Fraction) -> Fraction:
-    """An upper bound on ln x for x > 0. Decimal.ln is correctly rounded, so one step outwards is a
-    proof."""
-    near = _context(ROUND_HALF_EVEN)
-    over = _context(ROUND_CEILING).divide(Decimal(x.numerator), Decimal(x.denominator))
-    return Fraction(over.ln(near).next_plus(near))
-
-
-def ln_below(x: Fraction) -> Fraction:
-    """A lower bound on ln x for x > 0."""
-    near = _context(ROUND_HALF_EVEN)
-    under = _context(ROUND_FLOOR).divide(Decimal(x.numerator), Decimal(x.denominator))
-    return Fraction(under.ln(near).next_minus(near))
-
-
-def exp_below(x: Fraction) -> Fraction:
-    """A lower bound on exp x."""
-    near = _context(ROUND_HALF_EVEN)
-    under = _context(ROUND_FLOOR).divide(Decimal(x.numerator), Decimal(x.denominator))
-    return Fraction(under.exp(near).next_minus(near))
-
-
-def exp_above(x: Fraction) -> Fraction:
-    """An upper bound on exp x."""
-    near = _context(ROUND_HALF_EVEN)
-    over = _context(ROUND_CEILING).divide(Decimal(x.numerator), Decimal(x.denominator))
-    return Fraction(over.exp(near).next_plus(near))
 
 
 def rounded_down(x: Fraction) -> Fraction:
@@ -392,17 +361,11 @@ def step_epsilon(epsilon: Fraction, hazard: Fraction) -> Fraction:
 def first_hit_hazard(delta: Fraction) -> Fraction:
     """ln(1/delta): the expected gain that a unit can have missed before it is served, except with
     probability delta."""
-    return ln_above(1 / delta)
+    return -ln_below(delta)
 
 
 def total_gain_hazard(delta: Fraction) -> Fraction:
     """The least (b + ln(1/delta)) / (1 - exp(-b)) found over b: expected gain of a unit whose
     realised gain is at most one."""
-    inverse = ln_above(1 / delta)
-    best = None
-    for tenths in range(5, 100):
-        b = Fraction(tenths, 10)
-        bound = (b + inverse) / (1 - exp_above(-b))
-        best = bound if best is None else min(best, bound)
-    assert best is not None
-    return best
+    inverse, tried = -ln_below(delta), (Fraction(tenths, 10) for tenths in range(5, 100))
+    return min((b + inverse) / (1 - exp_above(-b)) for b in tried)

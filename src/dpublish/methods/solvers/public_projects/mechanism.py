@@ -29,7 +29,7 @@ from dpublish.methods.solvers.inputs import (
     Lists,
     PresentItems,
     list_marks,
-    take_set,
+    lower_gains,
     transposed,
 )
 from dpublish.methods.solvers.k_median.demand import group_distances, group_places, searched_sites
@@ -409,7 +409,8 @@ class CoverageGains(Gains):
     def __init__(self, agents: Lists, count: int) -> None:
         self._agents = agents
         self._wanted = transposed(agents, count)
-        self._open = np.ones(len(agents), dtype=np.int64)
+        self._ones = np.ones(len(agents), dtype=np.int64)
+        self._open = self._ones.copy()
         self._gains = np.diff(self._wanted.starts).astype(np.int64)
 
     def held(self) -> int:
@@ -419,12 +420,13 @@ class CoverageGains(Gains):
         return self._gains[left]
 
     def take(self, resource: int) -> None:
-        take_set(
+        lower_gains(
             resource,
             self._wanted.starts,
             self._wanted.items,
             self._agents.starts,
             self._agents.items,
+            self._ones,
             self._open,
             self._gains,
         )

@@ -52,9 +52,8 @@ def set_prices(sets: Lists, costs: Sequence[Fraction], count: int) -> SetPrices:
     cheapest = _cheapest(sets, costs, count)
     unit = max(cheapest) / UNITS
     held = np.array([math.ceil(cost / unit) for cost in cheapest], dtype=np.int64)
-    owner = _owners(sets)
     most = np.zeros(len(sets), dtype=np.int64)
-    np.add.at(most, owner, held[sets.items])
+    np.add.at(most, sets.owners, held[sets.items])
     prices = [
         min(math.ceil(cost / unit), int(bound)) for cost, bound in zip(costs, most, strict=True)
     ]
@@ -74,7 +73,7 @@ def certified_price(sets: Lists, prices: IntArray, present: IntArray) -> int:
         return 0
     kept = here[sets.items]
     place = np.cumsum(here) - 1
-    owner, element = _owners(sets)[kept], place[sets.items[kept]]
+    owner, element = sets.owners[kept], place[sets.items[kept]]
     used = np.unique(owner)
     owner, prices = np.searchsorted(used, owner), prices[used]
     shape = (int(here.sum()), len(used))
@@ -108,16 +107,10 @@ def noisy_price(
 
 def _cheapest(sets: Lists, costs: Sequence[Fraction], count: int) -> list[Fraction]:
     """What the cheapest set of each element costs."""
-    rank = {cost: place for place, cost in enumerate(sorted(set(costs)))}
-    ordered = list(rank)
-    least = np.full(count, len(ordered), dtype=np.int64)
-    ranks = np.array([rank[cost] for cost in costs], dtype=np.int64)
-    np.minimum.at(least, sets.items, ranks[_owners(sets)])
-    return [ordered[place] for place in least.tolist()]
-
-
-def _owners(sets: Lists) -> IntArray:
-    return np.repeat(np.arange(len(sets), dtype=np.int64), np.diff(sets.starts))
+    least = np.empty(count, dtype=object)
+    for number in sorted(range(len(sets)), key=lambda one: costs[one], reverse=True):
+        least[sets.row(number)] = costs[number]
+    return least.tolist()
 
 
 def _solved(
@@ -173,8 +166,7 @@ def _proved(
 def _whole(values: Any, most: int) -> IntArray:
     """Whole numbers from 0 to `most`; what is no number is 0."""
     clean = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
-    found: IntArray = np.clip(np.floor(clean), 0, most).astype(np.int64)
-    return found
+    return np.asarray(np.clip(np.floor(clean), 0, most), dtype=np.int64)
 
 
 def packed_exactly(

@@ -40,15 +40,8 @@ from dpublish.methods.solvers.planning import (
     solution_plan,
     step_epsilon,
 )
-from dpublish.methods.solvers.set_cover.greedy import (
-    greedy_order,
-    halve_score,
-    most_misses,
-    public_scores,
-    weighted_order,
-)
 from dpublish.methods.solvers.set_cover.lightest import SetPrices, noisy_price, set_prices
-from dpublish.methods.solvers.set_cover.presence import (
+from dpublish.methods.solvers.set_cover.orders import (
     MAX_SETS as MAX_CLASS_SETS,
     WORST,
     SetPart,
@@ -58,6 +51,12 @@ from dpublish.methods.solvers.set_cover.presence import (
     cost_parts,
     covering_order,
     first_holders,
+    greedy_order,
+    halve_score,
+    most_misses,
+    order_cost,
+    public_scores,
+    weighted_order,
     whole_family,
     worst_cost,
 )
@@ -216,7 +215,13 @@ class SetCover(Mechanism):
             public = covering_order(parts[0], prices, np.ones(count))
             more["public_order"] = public
             worst = worst_cost(parts[0], public, costs)
-            bound = self._presence_bound(float(worst), float(WORST * worst))
+            most = float(WORST * worst)
+            bound: Bound = {
+                "factor": 0.0,
+                "additive": most,
+                "text": f"the cost is at most {most:.4g} whatever is present; the public order "
+                f"costs up to {float(worst):.4g}.",
+            }
             right = 1 / (1 + math.exp(-float(step)))
             how = (
                 f"A noisy flag per element is right with probability {right:.2g}; the order is the "
@@ -310,14 +315,6 @@ class SetCover(Mechanism):
             f"What the cheapest cover costs, within a factor of {float(prices.factor):.3g} and "
             f"noise of scale {scale:.4g}: one more element adds at most its cheapest set."
         ]
-
-    def _presence_bound(self, worst: float, most: float) -> Bound:
-        return {
-            "factor": 0.0,
-            "additive": most,
-            "text": f"the cost is at most {most:.4g} whatever is present; the public order costs "
-            f"up to {worst:.4g}.",
-        }
 
     def _listed_terms(
         self, rule: str, cost: Cost, costs: Sequence[Fraction], count: int
@@ -426,8 +423,7 @@ class SetCover(Mechanism):
                 "items."
             )
         # an element counted twice in a set would move its score by two, and the proof allows one
-        owner = np.repeat(np.arange(family, dtype=np.int64), np.diff(starts))
-        if len(np.unique(owner * count + items)) < len(items):
+        if len(np.unique(self.sets.owners * count + items)) < len(items):
             raise PlanError("A set lists an element twice. List each element of a set once.")
         held = np.bincount(items, minlength=count)
         if (held == 0).any():
@@ -440,12 +436,7 @@ class SetCover(Mechanism):
             )
 
     def _costs(self) -> list[Fraction]:
-        if self.costs is None:
-            return [Fraction(1)] * len(self.sets)
-        costs = amounts(self.costs, "cost")
-        if len(costs) != len(self.sets):
-            raise PlanError(f"There are {len(self.sets)} sets but {len(costs)} costs.")
-        return costs
+        return amounts(self.costs, "cost", len(self.sets), "sets")
 
 
 def order_tables(
@@ -456,7 +447,6 @@ def order_tables(
     for number, part in enumerate(settings.parts):
         part_of[part.elements] = number
     chosen = np.concatenate(orders)
-    owner = np.repeat(np.arange(len(sets), dtype=np.int64), np.diff(sets.starts))
     part_numbers = np.repeat(np.arange(len(orders)), [len(order) for order in orders])
     return {
         "order": {
@@ -464,7 +454,7 @@ def order_tables(
             "set": chosen,
             **label_column(settings.set_names, chosen),
         },
-        "members": {"set": owner, "element": sets.items},
+        "members": {"set": sets.owners, "element": sets.items},
         "universe": {
             "part": part_of,
             **label_column(settings.labels, range(settings.elements)),
@@ -507,19 +497,10 @@ def exact_order(
 ) -> IntArray:
     """Theorem 53: one of all orders, by the cost of the cover it gives; adding an element adds at
     most one set's cost."""
-    members = [
-        set(sets.items[sets.starts[i] : sets.starts[i + 1]].tolist()) for i in range(len(sets))
-    ]
-    wanted = set(np.flatnonzero(present).tolist())
+    members = [frozenset(sets.row(i).tolist()) for i in range(len(sets))]
+    wanted = frozenset(np.flatnonzero(present).tolist())
     orders = list(itertools.permutations(range(len(sets))))
-    scores: list[Fraction] = []
-    for order in orders:
-        left, total = set(wanted), Fraction(0)
-        for number in order:
-            if left & members[number]:
-                total += costs[number]
-                left -= members[number]
-        scores.append(-total)
+    scores = [-order_cost(members, costs, wanted, order) for order in orders]
     chosen = noise.choose(
         scores, sensitivity=max(costs), epsilon=epsilon, monotone=True, label="order"
     )

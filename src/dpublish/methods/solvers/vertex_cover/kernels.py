@@ -138,10 +138,7 @@ def _factor(exponents: Sequence[int], sizes: Sequence[int], hallucinated: float)
 
 def _ceil_log2(ratio: Fraction) -> int:
     """The least j with 2^j >= ratio >= 1."""
-    power = max(0, ratio.numerator.bit_length() - ratio.denominator.bit_length() - 1)
-    while ratio.denominator << power < ratio.numerator:
-        power += 1
-    return power
+    return (math.ceil(ratio) - 1).bit_length()
 
 
 Ints = NDArray[np.int64]
@@ -218,6 +215,14 @@ def cover_order(
     return count
 
 
+def by_class(classes: Ints, kinds: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """Things class by class: where each class starts and how many it has, the things in that order,
+    and the place of each in it."""
+    size = np.bincount(classes, minlength=kinds)
+    held = np.argsort(classes, kind="stable")
+    return np.cumsum(size) - size, size, held, np.argsort(held)
+
+
 @njit(cache=True, nogil=True)
 def weighted_order(
     heads: Ints,
@@ -225,55 +230,36 @@ def weighted_order(
     starts: Ints,
     incident: Ints,
     classes: Ints,
+    first: Ints,
+    size: Ints,
+    alive: Ints,
+    place: Ints,
+    sides: Ints,
+    bottom: Ints,
+    left: Ints,
+    live: Ints,
+    spot: Ints,
     score: Ints,
     quota: Ints,
     real: int,
     extra: int,
     words: Words,
     order: Ints,
-    dumped: NDArray[np.bool_],
 ) -> int:
     """Fill `order` with the weighted rule: weight (real * degree + extra) * score of a vertex's
     class, and classes dumped.
 
     quota[j] rounds that output a vertex of class j or a heavier one end with all that is left of
     class j, in random order. Within a class every vertex has the same score, so a draw first takes
-    a class by its total and then a vertex or an edge end of it, as in `cover_order`. Returns the
-    number of vertices that the words sufficed for.
+    a class by its total and then a vertex or an edge end of it, as in `cover_order`. What
+    `by_class` says of the vertices (first, size, alive, place) and of the edge ends, whose classes
+    are `sides` (bottom, left, live, spot), is used up; end 2e is the head of edge e, end 2e + 1 its
+    tail.
+    Returns the number of vertices that the words sufficed for.
     """
     count, kinds = len(order), len(quota)
-    size = np.zeros(kinds, dtype=np.int64)
-    for vertex in range(count):
-        size[classes[vertex]] += 1
-    first = np.zeros(kinds + 1, dtype=np.int64)
-    for kind in range(kinds):
-        first[kind + 1] = first[kind] + size[kind]
-    alive = np.empty(count, dtype=np.int64)
-    place = np.empty(count, dtype=np.int64)
-    filled = np.zeros(kinds, dtype=np.int64)
-    for vertex in range(count):
-        kind = classes[vertex]
-        place[vertex] = first[kind] + filled[kind]
-        alive[place[vertex]] = vertex
-        filled[kind] += 1
-    # Edge ends by the class of the vertex at that end: end 2e is the head of edge e, end 2e + 1 its
-    # tail.
-    ends = np.zeros(kinds, dtype=np.int64)
-    for edge in range(len(heads)):
-        ends[classes[heads[edge]]] += 1
-        ends[classes[tails[edge]]] += 1
-    bottom = np.zeros(kinds + 1, dtype=np.int64)
-    for kind in range(kinds):
-        bottom[kind + 1] = bottom[kind] + ends[kind]
-    live = np.empty(2 * len(heads), dtype=np.int64)
-    spot = np.empty(2 * len(heads), dtype=np.int64)
-    left = np.zeros(kinds, dtype=np.int64)
-    for end in range(2 * len(heads)):
-        kind = classes[heads[end // 2]] if end % 2 == 0 else classes[tails[end // 2]]
-        spot[end] = bottom[kind] + left[kind]
-        live[spot[end]] = end
-        left[kind] += 1
     gone = np.zeros(len(heads), dtype=np.bool_)
+    dumped = np.zeros(kinds, dtype=np.bool_)
     shown = np.zeros(kinds, dtype=np.int64)
     at, done = 0, 0
     while done < count:
@@ -298,23 +284,21 @@ def weighted_order(
         done += 1
         _remove(
             vertex,
-            heads,
-            tails,
             starts,
             incident,
             classes,
-            alive,
-            place,
             first,
             size,
-            live,
-            spot,
+            alive,
+            place,
+            sides,
             bottom,
             left,
+            live,
+            spot,
             gone,
         )
-        for kind in range(chosen + 1):
-            shown[kind] += 1
+        shown[: chosen + 1] += 1
         for kind in range(kinds):
             if not dumped[kind] and shown[kind] >= quota[kind]:
                 dumped[kind] = True
@@ -327,19 +311,18 @@ def weighted_order(
                     done += 1
                     _remove(
                         vertex,
-                        heads,
-                        tails,
                         starts,
                         incident,
                         classes,
-                        alive,
-                        place,
                         first,
                         size,
-                        live,
-                        spot,
+                        alive,
+                        place,
+                        sides,
                         bottom,
                         left,
+                        live,
+                        spot,
                         gone,
                     )
     return count
@@ -348,19 +331,18 @@ def weighted_order(
 @njit(cache=True, nogil=True)
 def _remove(
     vertex: int,
-    heads: Ints,
-    tails: Ints,
     starts: Ints,
     incident: Ints,
     classes: Ints,
-    alive: Ints,
-    place: Ints,
     first: Ints,
     size: Ints,
-    live: Ints,
-    spot: Ints,
+    alive: Ints,
+    place: Ints,
+    sides: Ints,
     bottom: Ints,
     left: Ints,
+    live: Ints,
+    spot: Ints,
     gone: NDArray[np.bool_],
 ) -> None:
     kind = classes[vertex]
@@ -374,7 +356,7 @@ def _remove(
             continue
         gone[edge] = True
         for end in (2 * edge, 2 * edge + 1):
-            side = classes[heads[edge]] if end % 2 == 0 else classes[tails[edge]]
+            side = sides[end]
             left[side] -= 1
             other = live[bottom[side] + left[side]]
             live[spot[end]] = other

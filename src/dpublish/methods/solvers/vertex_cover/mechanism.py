@@ -10,9 +10,10 @@ edge between them, so it would hold at least n - 1 vertices.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -22,7 +23,7 @@ from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.draws import laplace_deviation
 from dpublish.methods.field_types import Interval
-from dpublish.methods.solvers.inputs import Edges, GraphEdges
+from dpublish.methods.solvers.inputs import Edges, GraphEdges, starts_of
 from dpublish.methods.solvers.planning import (
     COST_SHARE,
     Bound,
@@ -39,6 +40,8 @@ from dpublish.methods.solvers.planning import (
 )
 from dpublish.methods.solvers.vertex_cover.kernels import (
     WeightClasses,
+    Words,
+    by_class,
     cover_order,
     weight_classes,
     weighted_order,
@@ -71,9 +74,9 @@ def vertex_cover(
         order, costs = better_order(noise, edges, found, settings)
         facts |= costs
     elif settings.weight_classes is not None:
-        draw_weighted_order(noise, edges, settings.weight_classes, order)
+        draw_order(noise, edges, order, partial(fill_by_class, settings.weight_classes))
     elif settings.schedule is not None:
-        draw_order(noise, edges, *settings.schedule, order)
+        draw_order(noise, edges, order, partial(fill_by_schedule, *settings.schedule))
     if weighted:  # public, and without them nobody could work out what the cover costs
         facts["weighted"] = True
         tables["weights"] = {"weight": np.array([float(weight) for weight in settings.weights])}
@@ -122,17 +125,43 @@ def better_order(
 
 
 def draw_order(
-    noise: Noise, edges: Edges, real: IntArray, extra: IntArray, order: IntArray
+    noise: Noise, edges: Edges, order: IntArray, fill: Callable[[Edges, Words, IntArray], int]
 ) -> None:
     """Draw the order round by round. Words are drawn in a public number; more are drawn only if
-    rejections used them up."""
+    rejections used them up: `fill` says for how many vertices they sufficed."""
     count = len(order)
-    starts, incident = incidence(edges, count)
     words = noise.integers(WORD, size=count + _SPARE_WORDS, label="order")
-    while (
-        cover_order(edges.heads, edges.tails, starts, incident, real, extra, words, order) < count
-    ):
+    while fill(edges, words, order) < count:
         words = np.concatenate([words, noise.integers(WORD, size=count, label="order")])
+
+
+def fill_by_schedule(
+    real: IntArray, extra: IntArray, edges: Edges, words: Words, order: IntArray
+) -> int:
+    """Sections 7.5.1 and 7.6: in round i by real[i] * degree + extra[i]."""
+    starts, incident = incidence(edges, len(order))
+    return cover_order(edges.heads, edges.tails, starts, incident, real, extra, words, order)
+
+
+def fill_by_class(classes: WeightClasses, edges: Edges, words: Words, order: IntArray) -> int:
+    """Section 7.5.3: by the weighted rule, whose classes are dumped."""
+    kinds = len(classes.sizes)
+    sides = classes.of_vertex[np.column_stack([edges.heads, edges.tails]).ravel()]
+    return weighted_order(
+        edges.heads,
+        edges.tails,
+        *incidence(edges, len(order)),
+        classes.of_vertex,
+        *by_class(classes.of_vertex, kinds),
+        sides,
+        *by_class(sides, kinds),
+        classes.scores,
+        classes.quotas,
+        classes.hallucinated.denominator,
+        classes.hallucinated.numerator,
+        words,
+        order,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -371,12 +400,7 @@ class VertexCover(Mechanism):
         return rule, classes.factor, what
 
     def _exact_weights(self, count: int) -> tuple[Fraction, ...]:
-        if self.weights is None:
-            return (Fraction(1),) * count
-        weights = amounts(self.weights, "weight")
-        if len(weights) != count:
-            raise PlanError(f"There are {count} vertices but {len(weights)} weights.")
-        return tuple(weights)
+        return tuple(amounts(self.weights, "weight", count, "vertices"))
 
 
 def weight_unit(weights: Sequence[Fraction]) -> Fraction:
@@ -386,8 +410,7 @@ def weight_unit(weights: Sequence[Fraction]) -> Fraction:
 
 def order_cost(edges: Edges, order: IntArray, prices: IntArray) -> int:
     """The price of the earlier ends of all edges. Private."""
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
+    place = np.argsort(order)
     earlier = np.where(place[edges.heads] < place[edges.tails], edges.heads, edges.tails)
     return int(prices[np.unique(earlier)].sum())
 
@@ -489,38 +512,10 @@ def schedule_weights(count: int, epsilon: Fraction) -> tuple[IntArray, IntArray]
     return np.full(count, _GRID, dtype=np.int64), extra
 
 
-def draw_weighted_order(
-    noise: Noise, edges: Edges, classes: WeightClasses, order: IntArray
-) -> None:
-    count = len(order)
-    starts, incident = incidence(edges, count)
-    words = noise.integers(WORD, size=count + _SPARE_WORDS, label="order")
-    while True:
-        dumped = np.zeros(len(classes.sizes), dtype=np.bool_)
-        done = weighted_order(
-            edges.heads,
-            edges.tails,
-            starts,
-            incident,
-            classes.of_vertex,
-            classes.scores,
-            classes.quotas,
-            classes.hallucinated.denominator,
-            classes.hallucinated.numerator,
-            words,
-            order,
-            dumped,
-        )
-        if done == count:
-            return
-        words = np.concatenate([words, noise.integers(WORD, size=count, label="order")])
-
-
 def incidence(edges: Edges, count: int) -> tuple[IntArray, IntArray]:
     """For each vertex the numbers of its edges: (starts, edge numbers)."""
     ends = np.concatenate([edges.heads, edges.tails])
-    starts = np.zeros(count + 1, dtype=np.int64)
-    np.cumsum(np.bincount(ends, minlength=count), out=starts[1:])
+    starts = starts_of(np.bincount(ends, minlength=count))
     return starts, (np.argsort(ends, kind="stable") % max(1, len(edges))).astype(np.int64)
 
 

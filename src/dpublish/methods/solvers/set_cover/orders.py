@@ -1,5 +1,5 @@
-"""Public work of a set cover by noisy presence: orders of sets that are cheap for given chances
-that elements are present. Nothing here sees a private number."""
+"""Orders of sets: public ones that are cheap for given chances that elements are present, which see
+no private number; and those that the thesis draws set by set or class by class."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.methods.solvers.inputs import Lists, lower_gains, transposed
+from dpublish.errors import PlanError
+from dpublish.methods.solvers.inputs import Lists, lower_gains, starts_of, transposed
 from dpublish.noise.base import IntArray, Noise
 
 Floats = NDArray[np.float64]
@@ -25,47 +26,32 @@ def covering_order(part: SetPart, costs: Floats, wanted: Floats) -> IntArray:
     """All sets: first those of a cover of the whole universe, each the one that holds most of what
     is wanted and not covered for its cost; those that turn out needless, and the rest, at the end.
     """
-    members, holders = part.members, transposed(part.members, len(part.elements))
-    open_, left = wanted.astype(np.float64), np.ones(len(part.elements))
-    owner = np.repeat(np.arange(len(part.sets)), np.diff(members.starts))
-    held = np.bincount(owner, weights=open_[members.items], minlength=len(part.sets))
-    gains = held.astype(np.float64)
+    members, uncovered = part.members, len(part.elements)
+    holders, left = transposed(members, uncovered), np.ones(uncovered, dtype=np.int64)
+    gains = np.bincount(members.owners, weights=wanted[members.items], minlength=len(part.sets))
     chosen: list[int] = []
-    uncovered = len(part.elements)
     while uncovered:
         best = int(np.argmax(gains / costs))
         chosen.append(best)
         uncovered -= lower_gains(
-            best, members.starts, members.items, holders.starts, holders.items, open_, left, gains
+            best, members.starts, members.items, holders.starts, holders.items, wanted, left, gains
         )
         gains[best] = -1.0
-    times = np.zeros(len(part.elements), dtype=np.int64)
-    for number in chosen:
-        times[held_by(part, number)] += 1
+    times = np.bincount(np.concatenate([members.row(number) for number in chosen]))
     kept = list(chosen)
     for number in sorted(chosen, key=lambda one: (-costs[one], one)):
-        inside = held_by(part, number)
+        inside = members.row(number)
         if (times[inside] > 1).all():
             times[inside] -= 1
             kept.remove(number)
-    rest = np.setdiff1d(np.arange(len(part.sets)), kept)
-    return np.concatenate([np.array(kept, dtype=np.int64), rest]).astype(np.int64)
-
-
-def held_by(part: SetPart, number: int) -> IntArray:
-    held: IntArray = part.members.items[
-        part.members.starts[number] : part.members.starts[number + 1]
-    ]
-    return held
+    return np.append(kept, np.setdiff1d(np.arange(len(part.sets)), kept))
 
 
 def first_holders(part: SetPart, order: IntArray) -> IntArray:
     """For every element the first set of the order that holds it."""
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    owner = np.repeat(np.arange(len(part.sets)), np.diff(part.members.starts))
+    place = np.argsort(order)
     first = np.full(len(part.elements), len(order), dtype=np.int64)
-    np.minimum.at(first, part.members.items, place[owner])
+    np.minimum.at(first, part.members.items, place[part.members.owners])
     return order[first]
 
 
@@ -134,36 +120,17 @@ def cost_parts(sets: Lists, costs: Sequence[Fraction], count: int) -> list[SetPa
     """
     base = Fraction(max(2, count))
     smallest = min(costs)
-    level = [_level(value / smallest, base) for value in costs]
-    holders = transposed(sets, count)
-    of_element = np.array(
-        [
-            min(level[int(s)] for s in holders.items[holders.starts[e] : holders.starts[e + 1]])
-            for e in range(count)
-        ],
-        dtype=np.int64,
-    )
+    owners = sets.owners
+    level = np.array([_level(value / smallest, base) for value in costs], dtype=np.int64)[owners]
+    of_element = np.full(count, level.max(), dtype=np.int64)
+    np.minimum.at(of_element, sets.items, level)
     parts = []
     for number in np.unique(of_element).tolist():
         elements = np.flatnonzero(of_element == number)
-        local = np.full(count, -1, dtype=np.int64)
-        local[elements] = np.arange(len(elements))
-        chosen, rows = [], []
-        for index in range(len(sets)):
-            if level[index] in (number, number + 1):
-                inside = local[sets.items[sets.starts[index] : sets.starts[index + 1]]]
-                inside = inside[inside >= 0]
-                if len(inside):
-                    chosen.append(index)
-                    rows.append(inside)
-        starts = np.zeros(len(rows) + 1, dtype=np.int64)
-        np.cumsum([len(row) for row in rows], out=starts[1:])
-        members = Lists(starts, np.concatenate(rows))
-        parts.append(
-            SetPart(
-                elements, np.array(chosen, dtype=np.int64), members, tuple(costs[i] for i in chosen)
-            )
-        )
+        inside = (of_element[sets.items] == number) & (level <= number + 1)
+        chosen, lengths = np.unique(owners[inside], return_counts=True)
+        members = Lists(starts_of(lengths), np.searchsorted(elements, sets.items[inside]))
+        parts.append(SetPart(elements, chosen, members, tuple(costs[i] for i in chosen.tolist())))
     return parts
 
 
@@ -174,6 +141,146 @@ def _level(ratio: Fraction, base: Fraction) -> int:
         power *= base
         level += 1
     return level
+
+
+# The thesis's greedy choices of sets (7.7.1 to 7.7.3): again and again one of the remaining sets,
+# by the exponential mechanism on how many uncovered present elements each holds, and its public
+# price.
+
+GRID = 1 << 10
+"""Scores of the weighted rules are multiples of 1/GRID."""
+LARGEST_SCORE = 1 << 60
+"""Of the public part of a score, in those: with gains beside them, all scores fit 64 bits."""
+
+
+def greedy_order(noise: Noise, part: SetPart, present: IntArray, step: Fraction) -> IntArray:
+    """Algorithm 5: again and again a remaining set S with probability proportional to exp(step * |S
+    meets what is left|)."""
+    state = CoverState(part, present)
+    while len(state.left) > 1:
+        place = noise.choose(
+            state.gains[state.left],
+            sensitivity=Fraction(1),
+            epsilon=step,
+            monotone=True,
+            rule="exponential",
+            label="next set",
+        )
+        state.take(place)
+    if len(state.left):
+        state.take(0)  # nothing is left to choose
+    return part.sets[np.array(state.order, dtype=np.int64)]
+
+
+def weighted_order(noise: Noise, part: SetPart, present: IntArray, step: Fraction) -> IntArray:
+    """Algorithm 6: scores |S meets what is left| - r C(S), or halve r at score -T; what is left at
+    the end in random order."""
+    costs, wide, rate, halve = public_scores(part, step)
+    state = CoverState(part, present)
+    prices = public_prices(costs, rate)
+    while rate >= 1 / wide and len(state.left):
+        scores = np.append(state.gains[state.left] * GRID - prices[state.left], halve)
+        place = noise.choose(
+            scores,
+            sensitivity=Fraction(GRID),
+            epsilon=step,
+            monotone=True,
+            rule="exponential",
+            label="next set or halve",
+        )
+        if place == len(state.left):
+            rate /= 2
+            prices = public_prices(costs, rate)
+        else:
+            state.take(place)
+    while len(state.left):
+        state.take(int(noise.integers(len(state.left), size=1, label="rest")[0]))
+    return part.sets[np.array(state.order, dtype=np.int64)]
+
+
+def public_scores(part: SetPart, step: Fraction) -> tuple[list[Fraction], Fraction, Fraction, int]:
+    """Costs in units of the smallest, the range of them, the rate at which sets are priced first,
+    and the score of halving it. Refuses what would leave 64 bits: later rates, and so prices, are
+    smaller."""
+    smallest = min(part.costs)
+    costs = [value / smallest for value in part.costs]
+    wide, rate = max(costs), Fraction(max(1, len(part.elements)))
+    public_prices(costs, rate)
+    halve = -math.ceil(halve_score(len(part.sets), len(part.elements), wide, step) * GRID)
+    if -halve > LARGEST_SCORE:
+        raise PlanError(
+            f"Epsilon {float(step):.3g} for a choice is so small that its scores would leave 64 "
+            "bits. Use a larger epsilon or smaller shares."
+        )
+    return costs, wide, rate, halve
+
+
+class CoverState:
+    """Which sets are left (in the order of their numbers) and how many uncovered present elements
+    each holds."""
+
+    def __init__(self, part: SetPart, present: IntArray) -> None:
+        self._members = part.members
+        self._holders = transposed(part.members, len(part.elements))
+        self._present = np.ascontiguousarray(present[part.elements], dtype=np.int64)
+        self._uncovered = self._present.copy()
+        self.gains = np.zeros(len(part.sets), dtype=np.int64)
+        np.add.at(self.gains, part.members.owners, self._present[part.members.items])
+        self.left: IntArray = np.arange(len(part.sets), dtype=np.int64)
+        self.order: list[int] = []
+
+    def take(self, place: int) -> None:
+        chosen = int(self.left[place])
+        self.order.append(chosen)
+        self.left = np.delete(self.left, place)
+        lower_gains(
+            chosen,
+            self._members.starts,
+            self._members.items,
+            self._holders.starts,
+            self._holders.items,
+            self._present,
+            self._uncovered,
+            self.gains,
+        )
+
+
+def most_misses(part: SetPart, rule: str) -> int:
+    """The most choices that can pass before an element is covered; at least 1, since the covering
+    one has a loss too.
+
+    Each is a set that does not hold the element or, in the weighted rules, a halving of the rate. A
+    public number.
+    """
+    held = np.bincount(part.members.items, minlength=len(part.elements))
+    misses = len(part.sets) - int(held.min())
+    if rule != "greedy":
+        wide = max(part.costs) / min(part.costs)
+        misses += math.floor(max(1, len(part.elements)) * wide).bit_length()
+    return max(1, misses)
+
+
+def halve_score(sets: int, elements: int, wide: Fraction, step: Fraction) -> Fraction:
+    """T of algorithm 6: twice (ln m + ln ln(n W)) / step, a public number that only accuracy
+    depends on."""
+    depth = math.log(max(math.e, math.log(max(2, elements)) + float(_log(wide))))
+    return Fraction(2 * (math.log(max(2, sets)) + depth)) / step
+
+
+def _log(x: Fraction) -> float:
+    return math.log(x.numerator) - math.log(x.denominator)
+
+
+def public_prices(costs: Sequence[Fraction], rate: Fraction) -> IntArray:
+    """rate * C(S) of every set in units of 1/GRID: public numbers, so rounding them costs
+    nothing."""
+    prices = [math.floor(rate * value * GRID) for value in costs]
+    if max(prices) > LARGEST_SCORE:
+        raise PlanError(
+            "The costs of the sets span too wide a range for 64-bit scores. Use rule = "
+            "'any-weights'."
+        )
+    return np.array(prices, dtype=np.int64)
 
 
 # Section 7.7.5 of the thesis: an order of few sets with costs, class by class, whose pure
@@ -234,10 +341,7 @@ class ForcedCover:
     cost."""
 
     def __init__(self, sets: Lists, costs: Sequence[Fraction], wanted: Sequence[int]) -> None:
-        self._members = [
-            frozenset(sets.items[sets.starts[i] : sets.starts[i + 1]].tolist())
-            for i in range(len(sets))
-        ]
+        self._members = [frozenset(sets.row(i).tolist()) for i in range(len(sets))]
         self._wanted = frozenset(wanted)
         powers = [_power(max(costs) / cost) for cost in costs]
         self._weights = [Fraction(1, 2**power) for power in powers]
@@ -247,13 +351,9 @@ class ForcedCover:
         ]
 
     def cost(self, bucket: Order, rest: Order) -> Fraction:
-        total = sum((self._weights[i] for i in bucket), Fraction(0))
         left = self._wanted.difference(*(self._members[i] for i in bucket))
-        for i in rest:
-            if left & self._members[i]:
-                total += self._weights[i]
-                left -= self._members[i]
-        return total
+        paid = sum((self._weights[i] for i in bucket), Fraction(0))
+        return paid + order_cost(self._members, self._weights, left, rest)
 
     def least(self, bucket: Order, rest: Order, place: int) -> Fraction:
         """The least cost of an order that extends this one by the classes from `place` on."""
@@ -267,10 +367,23 @@ class ForcedCover:
         return min(self.least(bucket + held, after + rest, place + 1) for held, after in ways)
 
 
+def order_cost(
+    members: Sequence[frozenset[int]],
+    costs: Sequence[Fraction],
+    left: frozenset[int],
+    order: Sequence[int],
+) -> Fraction:
+    """What the sets of an order cost that are the first to hold one of the elements `left`.
+    Private."""
+    total = Fraction(0)
+    for number in order:
+        if left & members[number]:
+            total += costs[number]
+            left -= members[number]
+    return total
+
+
 def _power(ratio: Fraction) -> int:
     """The largest j with 2^j <= ratio (at least 1): rounding a cost of max / ratio up gives max /
     2^j."""
-    power = max(0, ratio.numerator.bit_length() - ratio.denominator.bit_length() - 1)
-    while ratio.denominator << (power + 1) <= ratio.numerator:
-        power += 1
-    return power
+    return math.floor(ratio).bit_length() - 1
