@@ -89,7 +89,9 @@ def point_distances(
 
 
 @njit(cache=True, nogil=True)
-def two_nearest(reach: Singles, first: Ints, near: Singles, second: Singles) -> None:
+def two_nearest(
+    reach: Singles, first: Ints, near: Singles | Floats, second: Singles | Floats
+) -> None:
     """For every place the column of its nearest centre and the two smallest distances; reach[c, i]
     is to centre c."""
     centres, places = reach.shape
@@ -103,6 +105,15 @@ def two_nearest(reach: Singles, first: Ints, near: Singles, second: Singles) -> 
             elif d < next_best:
                 next_best = d
         first[i], near[i], second[i] = best_at, best, next_best
+
+
+@njit(cache=True, nogil=True)
+def _share(d: np.float32, near: np.float32, second: np.float32) -> tuple[np.float32, np.float32]:
+    """What opening a place at distance `d` saves of the nearest centre's distance, and how much
+    more if that centre is closed."""
+    gain = near - d if near > d else _ZERO
+    least = d if d > near else near
+    return gain, second - least if second > least else _ZERO
 
 
 @njit(cache=True, nogil=True)
@@ -131,33 +142,15 @@ def _account(
     # two loops, because arrays that may be the same one cannot be worked on in vectors
     if old_first == new_first:
         for i in range(len(row)):
-            d = row[i]
-            new_gain = new_near - d
-            new_gain = new_gain if new_gain > _ZERO else _ZERO
-            old_gain = old_near - d
-            old_gain = old_gain if old_gain > _ZERO else _ZERO
-            new_least = d if d > new_near else new_near
-            old_least = d if d > old_near else old_near
-            new_held = new_second - new_least
-            new_held = new_held if new_held > _ZERO else _ZERO
-            old_held = old_second - old_least
-            old_held = old_held if old_held > _ZERO else _ZERO
+            new_gain, new_held = _share(row[i], new_near, new_second)
+            old_gain, old_held = _share(row[i], old_near, old_second)
             added[i] += weight * np.float64(new_gain - old_gain)
             after[i] += weight * np.float64(new_held - old_held)
     else:
         before = kept[old_first][low:high]
         for i in range(len(row)):
-            d = row[i]
-            new_gain = new_near - d
-            new_gain = new_gain if new_gain > _ZERO else _ZERO
-            old_gain = old_near - d
-            old_gain = old_gain if old_gain > _ZERO else _ZERO
-            new_least = d if d > new_near else new_near
-            old_least = d if d > old_near else old_near
-            new_held = new_second - new_least
-            new_held = new_held if new_held > _ZERO else _ZERO
-            old_held = old_second - old_least
-            old_held = old_held if old_held > _ZERO else _ZERO
+            new_gain, new_held = _share(row[i], new_near, new_second)
+            old_gain, old_held = _share(row[i], old_near, old_second)
             added[i] += weight * np.float64(new_gain - old_gain)
             after[i] += weight * np.float64(new_held)
             before[i] -= weight * np.float64(old_held)
@@ -377,16 +370,7 @@ def improve_by_swaps(between: Singles, weights: Floats, chosen: Ints, most: int)
     first = np.empty(count, np.int64)
     near, second = np.empty(count), np.empty(count)
     for _ in range(most):
-        near[:], second[:] = np.inf, np.inf
-        for place in range(k):
-            for row in range(count):
-                far = np.float64(between[chosen[place], row])
-                if far < near[row]:
-                    second[row] = near[row]
-                    near[row] = far
-                    first[row] = place
-                elif far < second[row]:
-                    second[row] = far
+        two_nearest(between[chosen], first, near, second)
         closing = np.zeros(k)
         total = 0.0
         for row in range(count):

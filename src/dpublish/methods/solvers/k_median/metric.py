@@ -9,6 +9,7 @@ everything that sums them.
 
 from __future__ import annotations
 
+import abc
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +28,7 @@ MAX_UNITS = 1 << 24  # whole numbers up to here are exact in single precision
 Singles = NDArray[np.float32]
 
 
-class Metric:
+class Metric(abc.ABC):
     """Distances between `size` places, each a whole number of `unit`, at most `diameter` units."""
 
     size: int
@@ -35,13 +36,13 @@ class Metric:
     diameter: int
     digest: str
 
+    @abc.abstractmethod
     def row(self, place: int) -> IntArray:
         """Distances from one place to all."""
-        raise AssertionError
 
+    @abc.abstractmethod
     def columns(self, places: IntArray, other: int) -> Singles:
         """Distances from some places to one."""
-        raise AssertionError
 
     @staticmethod
     def matrix(distances: Any, *, cap: float | None = None) -> Metric:

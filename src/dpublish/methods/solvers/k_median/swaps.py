@@ -15,6 +15,7 @@ that can win (`Noise.choose_bounded`).
 
 from __future__ import annotations
 
+import abc
 import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.methods.solvers.inputs import starts_of
 from dpublish.methods.solvers.k_median.kernels import (
     BLOCK,
     account_groups,
@@ -51,7 +53,7 @@ def swap_search(metric: Metric, sites: IntArray, demand: IntArray) -> SwapSearch
     return MatrixSearch(metric, sites, demand)
 
 
-class SwapSearch:
+class SwapSearch(abc.ABC):
     """The current centres, and for every place with demand its nearest centre and the distances to
     the nearest two."""
 
@@ -77,14 +79,14 @@ class SwapSearch:
         # than the sum
         return int((self._weights * self._state[1]).sum())
 
+    @abc.abstractmethod
     def draw(self, noise: Noise, *, sensitivity: Fraction, epsilon: Fraction) -> tuple[int, int]:
         """A private choice of (row of the centre to close, place to open)."""
-        raise AssertionError
 
+    @abc.abstractmethod
     def swap_costs(self) -> tuple[IntArray, IntArray]:
         """Costs of closing sites[c] and opening y, as rows c and columns y; and the places that the
         columns stand for."""
-        raise AssertionError
 
     def swap(self, row: int, site: int) -> None:
         self.sites[row] = site
@@ -94,17 +96,15 @@ class SwapSearch:
     def _distances(self, site: int) -> Singles:
         return self._metric.columns(self._places, site)
 
+    @abc.abstractmethod
     def _account(self, changed: IntArray, old: Any, new: Any) -> None:
-        raise AssertionError
+        """Replace the shares of these places in what is kept up to date."""
 
     def _closing(self) -> Floats:
         """The cost of every swap before the opened place saves anything."""
         first, near, second = self._state
-        more = np.bincount(
-            first,
-            weights=self._weights * (second.astype(np.float64) - near.astype(np.float64)),
-            minlength=len(self.sites),
-        )
+        farther = self._weights * (second.astype(np.float64) - near.astype(np.float64))
+        more = np.bincount(first, weights=farther, minlength=len(self.sites))
         return np.asarray(more + float(self.cost), dtype=np.float64)
 
     def _refresh(self) -> None:
@@ -172,9 +172,8 @@ class PointSearch(SwapSearch):
         self._points = metric
         order, self._starts = near_groups(metric.points, groups)
         self._order = order  # places, group by group
-        where = np.empty(metric.size, dtype=np.int64)
-        where[order] = np.arange(metric.size)
-        self._group_of = np.repeat(np.arange(len(self._starts) - 1), np.diff(self._starts))[where]
+        owners = np.repeat(np.arange(len(self._starts) - 1), np.diff(self._starts))
+        self._group_of = owners[np.argsort(order)]
         # places with demand stand in the same order, so that 64 in a row lie close together
         places = order[demand[order] > 0]
         self._at = np.ascontiguousarray(metric.points[:, places])
@@ -190,8 +189,7 @@ class PointSearch(SwapSearch):
 
     def swap_costs(self) -> tuple[IntArray, IntArray]:
         outside = np.setdiff1d(np.arange(self._metric.size), self.sites)
-        saved = self._savings(outside)
-        return (self._closing()[:, None] - saved.T).astype(np.int64), outside
+        return (self._closing()[:, None] - self._savings(outside).T).astype(np.int64), outside
 
     def draw(self, noise: Noise, *, sensitivity: Fraction, epsilon: Fraction) -> tuple[int, int]:
         scores = SwapScores(self)
@@ -301,11 +299,8 @@ class SwapScores(BoundedScores):
         self._saved.update(
             zip(fresh.tolist(), self._search._savings(self.outside[fresh]), strict=True)
         )
-        saved = np.array(
-            [self._saved[c][r] for r, c in zip(row.tolist(), column.tolist(), strict=True)]
-        )
-        scores: IntArray = (saved - self._closing[row]).astype(np.int64)
-        return scores
+        saved = [self._saved[c][r] for r, c in zip(row.tolist(), column.tolist(), strict=True)]
+        return (np.array(saved) - self._closing[row]).astype(np.int64)
 
 
 def in_pieces(run: Callable[[tuple[int, int]], None], length: int, work: int) -> None:
@@ -338,9 +333,7 @@ def near_groups(points: Singles, count: int) -> tuple[IntArray, IntArray]:
             ranked = part[np.argsort(here[axis], kind="stable")]
             halves += [ranked[: len(ranked) // 2], ranked[len(ranked) // 2 :]]
         parts = halves
-    starts = np.zeros(len(parts) + 1, dtype=np.int64)
-    np.cumsum([len(part) for part in parts], out=starts[1:])
-    return np.concatenate(parts), starts
+    return np.concatenate(parts), starts_of([len(part) for part in parts])
 
 
 def group_middles(

@@ -54,28 +54,15 @@ class Padding:
     def cycle(self) -> int:
         return self.size if self.size > 2 else 1
 
-    @property
-    def offsets(self) -> tuple[int, ...]:
-        return offsets_of(self.size)
-
     def edges(self, level: int) -> tuple[IntArray, IntArray, IntArray]:
         """Heads, tails and multiplicities of padding number `level`."""
-        total = level * self.step
-        offsets = self.offsets
-        start = np.arange(self.cycle, dtype=np.int64)
-        whole, rest = divmod(total, self.cycle)
-        heads, tails, weights = [], [], []
-        for place, offset in enumerate(offsets):
-            times = np.full(
-                self.cycle, whole // len(offsets) + (place < whole % len(offsets)), dtype=np.int64
-            )
-            if place == whole % len(offsets):
-                times[:rest] += 1
-            used = times > 0
-            heads.append(start[used])
-            tails.append((start[used] + offset) % self.size)
-            weights.append(times[used])
-        return np.concatenate(heads), np.concatenate(tails), np.concatenate(weights)
+        offsets = np.array(offsets_of(self.size), dtype=np.int64)
+        # edge number i of the sequence comes again every `turn` edges, if there are more than i
+        turn = len(offsets) * self.cycle
+        times = -((np.arange(turn, dtype=np.int64) - level * self.step) // turn)
+        used = np.flatnonzero(times)
+        place, heads = np.divmod(used, self.cycle)
+        return heads, (heads + offsets[place]) % self.size, times[used]
 
     def least_beyond_singletons(self, level: int, least_degree: int = 0) -> float:
         """A lower bound on the cost of any cut with at least two vertices on both sides, in a
@@ -305,12 +292,8 @@ def contracted_cuts(
     stream = SeededStream(int.from_bytes(noise.key(label="contractions"), "little"))
     sizes = np.array(plan.sizes, dtype=np.int64)
     room, found = 1 << 10, 0
-    width = -(-plan.count // 64)
-    bits, costs, table = (
-        np.zeros((room, width), np.uint64),
-        np.zeros(room, np.int64),
-        np.full(4 * room, -1, np.int64),
-    )
+    none = np.zeros((0, -(-plan.count // 64)), np.uint64), np.zeros(0, np.int64)
+    bits, costs, table = _roomier(*none, room)
     for _ in range(plan.rounds(surety)):
         words = stream.words(plan.words)
         while (
@@ -357,13 +340,11 @@ def _contract(graph: Ints, count: int, least: int, words: Words, at: int, home: 
     """Contract edges, each drawn in proportion to its weight, until `least` vertices are left;
     home[v] is where v went."""
     degree = np.zeros(count, dtype=np.int64)
-    total = np.int64(0)
     for u in range(count):
         home[u] = u
         for v in range(count):
             degree[u] += graph[u, v]
-        total += degree[u]
-    size = count
+    total, size = degree.sum(), count
     while size > least:
         u, v = 0, 1
         if total > 0:
@@ -483,8 +464,7 @@ def contraction_round(
     for all of them."""
     levels, count = len(sizes), weights.shape[0]
     starts = np.zeros(levels + 1, dtype=np.int64)
-    for d in range(levels):
-        starts[d + 1] = starts[d] + sizes[d] * sizes[d]
+    starts[1:] = np.cumsum(sizes * sizes)
     held = np.empty(starts[levels], dtype=np.int64)
     held[: starts[1]] = weights.ravel()
     names = np.empty((levels, count), dtype=np.int64)
@@ -502,21 +482,19 @@ def contraction_round(
             if found < 0:
                 return -1
             d -= 1
-            continue
-        if visits[d] == 2:
+        elif visits[d] == 2:
             visits[d] = 0
             d -= 1
-            continue
-        visits[d] += 1
-        for u in range(size):
-            for v in range(size):
-                work[u, v] = graph[u, v]
-        at = _contract(work, size, sizes[d + 1], words, at, home)
-        below = held[starts[d + 1] : starts[d + 2]].reshape((sizes[d + 1], sizes[d + 1]))
-        for u in range(sizes[d + 1]):
-            for v in range(sizes[d + 1]):
-                below[u, v] = work[u, v]
-        for v in range(count):
-            names[d + 1, v] = home[names[d, v]]
-        d += 1
+        else:
+            visits[d] += 1
+            for u in range(size):
+                for v in range(size):
+                    work[u, v] = graph[u, v]
+            d += 1
+            at = _contract(work, size, sizes[d], words, at, home)
+            below = held[starts[d] : starts[d + 1]].reshape((sizes[d], sizes[d]))
+            for u in range(sizes[d]):
+                for v in range(sizes[d]):
+                    below[u, v] = work[u, v]
+            names[d] = home[names[d - 1]]
     return found

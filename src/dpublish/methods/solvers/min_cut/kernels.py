@@ -216,8 +216,7 @@ def _flow_exceeds(
     queue = np.empty(count, dtype=np.int64)
     flow = np.int64(0)
     while flow <= limit:
-        for vertex in range(count):
-            came[vertex] = -1
+        came[:] = -1
         head, tail = 0, 0
         for vertex in range(count):
             if state[vertex] == 1:

@@ -200,17 +200,15 @@ class MinCut(Mechanism):
         warnings = []
         listed = self.rule is None and self.cuts == "listed"
         if rule == "either" and listed and cost.epsilon > 0 and self._too_few(count, cost):
-            rule, asked = "vertex", Cost.pure(cost.epsilon)
-            cost = asked
+            rule = "vertex"
+            asked = cost = Cost.pure(cost.epsilon)
             warnings.append(
                 "A delta buys nothing in a graph of so few vertices: the release costs epsilon "
                 "alone."
             )
         cost = replace(cost, epsilon=cost.epsilon * (1 - share - paid))
-        choice = None
-        if own:
-            choice = cost.epsilon / 2 if rule == "either" else cost.epsilon
         stage_cost = replace(cost, epsilon=cost.epsilon / 2) if rule == "either" else cost
+        choice = stage_cost.epsilon if own else None
         stage = stage_cost.epsilon / 3
         rate, log = float(stage), math.log(max(2, count))
         if self.cuts not in ("listed", "karger-stein"):
@@ -383,7 +381,7 @@ class MinCut(Mechanism):
 def noisy_size(noise: Noise, edges: Edges, count: int, epsilon: Fraction) -> dict[str, Any]:
     """How many edges the smallest cut has; one edge moves it by at most one."""
     ones = np.ones(len(edges), dtype=np.int64)
-    least = int(smallest_cut(count, edges.heads, edges.tails, ones, 1 << 60))
+    least = smallest_cut(count, edges.heads, edges.tails, ones, 1 << 60)
     noisy = noise.laplace(
         np.array([least], dtype=np.int64),
         sensitivity=Fraction(1),
@@ -494,15 +492,7 @@ def degrees(count: int, heads: IntArray, tails: IntArray, weights: IntArray) -> 
 
 def exact_cut(noise: Noise, edges: Edges, padding: Padding, level: int, stage: Fraction) -> Any:
     """Stage two over all cuts: monotone in an edge, so it costs one stage."""
-    costs = cut_costs(padding.size, *padded(edges, padding, level))
-    place = noise.choose(
-        -costs,
-        sensitivity=Fraction(1),
-        epsilon=stage,
-        monotone=True,
-        rule="exponential",
-        label="cut",
-    )
+    place = choose_cut(noise, cut_costs(padding.size, *padded(edges, padding, level)), stage)
     return np.array([(place + 1) >> vertex & 1 for vertex in range(padding.size)], dtype=np.bool_)
 
 
@@ -528,11 +518,7 @@ def near_minimum_cut(
     if padding.least_beyond_singletons(level, int(degree.min())) > limit:
         # degrees and padding make every other cut too large
         single = np.flatnonzero(degree <= limit)
-        costs: IntArray = degree[single]
-        place = choose_cut(noise, costs, stage)
-        side = np.zeros(count, dtype=np.bool_)
-        side[single[place]] = True
-        return side
+        return np.arange(count) == single[choose_cut(noise, degree[single], stage)]
     parts, small_heads, small_tails, small_weights, names = merge_above(
         count, heads, tails, weights, limit + 1
     )

@@ -9,6 +9,7 @@ function of the agent's row that the caller wrote.
 
 from __future__ import annotations
 
+import abc
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -110,17 +111,10 @@ def exact_choice(
     """Theorem 62: one of all sets of k resources, by its value; an agent adds at most one unit to
     the value of each."""
     sets = list(itertools.combinations(range(count), k))
-    values, unit = [], 1
-    for chosen in sets:
-        gains, value = gains_of(), 0
-        for resource in chosen:
-            value += int(gains.of(np.array([resource], dtype=np.int64))[0])
-            gains.take(resource)
-        values.append(value)
-        unit = gains.unit
+    values = [value_of(gains_of(), chosen) for chosen in sets]
     place = noise.choose(
         np.array(values, dtype=np.int64),
-        sensitivity=Fraction(unit),
+        sensitivity=Fraction(gains_of().unit),
         epsilon=epsilon,
         monotone=True,
         label="resources",
@@ -370,37 +364,41 @@ def worth_facts(
     epsilon: Fraction | None,
 ) -> dict[str, Any]:
     """Noisy values of the choice and of the public one; an agent adds at most one unit to each."""
-    values = []
-    for resources in (chosen, public):
-        gains = gains_of()
-        for resource in resources.tolist():
-            gains.take(resource)
-        values.append(gains.held())
+    unit = gains_of().unit
     same = set(chosen.tolist()) == set(public.tolist())
     return estimated_costs(
         noise,
-        values[0],
-        None if same else values[1],
-        sensitivity=Fraction(gains.unit * (1 if same else 2)),
+        value_of(gains_of(), chosen.tolist()),
+        None if same else value_of(gains_of(), public.tolist()),
+        sensitivity=Fraction(unit * (1 if same else 2)),
         epsilon=epsilon or Fraction(0),
-        unit=1 / gains.unit,
+        unit=1 / unit,
     )
 
 
-class Gains:
+def value_of(gains: Gains, resources: Sequence[int]) -> int:
+    """What resources are worth together, taken in this order. Private."""
+    for resource in resources:
+        gains.take(resource)
+    return gains.held()
+
+
+class Gains(abc.ABC):
     """What each resource would add to the total value, in units of 1/unit."""
 
     unit: int
 
+    @abc.abstractmethod
     def held(self) -> int:
         """The total value of what was taken."""
-        raise AssertionError
 
+    @abc.abstractmethod
     def of(self, left: IntArray) -> IntArray:
-        raise AssertionError
+        """What each of these resources would add."""
 
+    @abc.abstractmethod
     def take(self, resource: int) -> None:
-        raise AssertionError
+        """Count a resource among those that were taken."""
 
 
 class CoverageGains(Gains):
