@@ -90,9 +90,12 @@ class OnlineMechanism(Checked, abc.ABC):
         """Price a session and say what to expect. Raises `PlanError` or `SchemaError`; reads no
         row."""
 
-    @abc.abstractmethod
     def begin(self, noise: Noise, counts: IntArray, settings: Any) -> Opening:
         """The first step after the debit, once a session."""
+        public, threshold = self.opening(noise, counts, settings), 0
+        if settings.accounting == "sparse-vector" and not settings.all_easy:
+            threshold = settings.vector.draw_threshold(noise, settings.threshold)
+        return Opening(public=public, threshold=threshold)
 
     @abc.abstractmethod
     def state(self, settings: Any, public: Mapping[str, Any]) -> OnlineState[Any]:
@@ -174,11 +177,12 @@ class OnlineMechanism(Checked, abc.ABC):
                 f"lower resolution."
             )
         domain = self._domain(schema, rows)
-        bought = None
+        bought, cells, hard = None, domain.size, self.hard_limit
         if self._wants_joined(domain):
-            bought = self._joined_plan(schema, cost, domain.names, rows)
+            share, cells, hard = self._joined_share(), joined.SUPPORT, self.joined_hard
+            bought = joined.plan_of(schema, cost.epsilon * share, domain.names, self.bins, rows)
             domain = bought.settings.fine
-        self._check_room(domain, bought is not None)
+        self._check_room(domain, cells, hard)
         public = total_is_public(schema, domain)
         count = Fraction(0) if public else Fraction(1, 20)
         if self.count_share is not None:
@@ -191,10 +195,7 @@ class OnlineMechanism(Checked, abc.ABC):
         answers = exact(self.answer_share, "answer_share")
         if answers == 0 or answers + count >= 1:
             raise PlanError("answer_share must be above 0, and together with count_share below 1.")
-        hard = self.hard_limit
-        if bought is not None:
-            share, hard = self._joined_share(), self.joined_hard
-        else:
+        if bought is None:
             share = self._synopsis_share(schema, cost, domain, rows, public)
         spent = cost.epsilon * (1 - share)
         answer_epsilon = spent * answers
@@ -251,9 +252,6 @@ class OnlineMechanism(Checked, abc.ABC):
                 "below 1."
             )
         return share
-
-    def _joined_plan(self, schema: Schema, cost: Cost, names: Sequence[str], rows: int) -> Plan:
-        return joined.plan_of(schema, cost.epsilon * self._joined_share(), names, self.bins, rows)
 
     def _synopsis_share(
         self, schema: Schema, cost: Cost, domain: Domain, rows: int, public: bool
@@ -320,11 +318,9 @@ class OnlineMechanism(Checked, abc.ABC):
             raise PlanError("A column is listed twice.")
         return schema.domain(names, rows=rows, bins=self.bins)
 
-    def _check_room(self, domain: Domain, supported: bool) -> None:
-        cells, hard = domain.size, self.hard_limit
-        if supported:
-            cells, hard = joined.SUPPORT, self.joined_hard
-        elif cells > self.max_cells:
+    def _check_room(self, domain: Domain, cells: int, hard: int) -> None:
+        """`cells` are those that hypotheses are kept over: a support has fewer than the domain."""
+        if cells > self.max_cells:
             other = "" if self.takes_joined else ", or online-multiplicative-weights"
             raise PlanError(
                 f"The {len(domain.axes)} columns span {cells:,} cells; {self.method} keeps "
@@ -347,6 +343,21 @@ class OnlineMechanism(Checked, abc.ABC):
                 "half of all rows is that near to every answer, and needs no data."
             )
         return wanted
+
+    def promised_accuracy(
+        self, rows: int, usual: Fraction, *, enough: float, hard: int
+    ) -> Fraction:
+        """The accuracy that was asked for, or else the usual one for so many rows; 0.2 takes
+        `enough` rows."""
+        wanted = self.wanted_accuracy()
+        if wanted is not None:
+            return wanted
+        if 2 * usual >= 1:
+            raise PlanError(
+                f"With {rows:,} rows nothing useful can be promised for max_hard = {hard}; about "
+                f"{math.ceil(enough):,} rows would allow an accuracy of 0.2. {self.instead}"
+            )
+        return usual
 
     def out_of_reach(self, wanted: Fraction, least: float, hard: int) -> PlanError:
         """The refusal of an accuracy below the least that can be promised, a share of all rows."""

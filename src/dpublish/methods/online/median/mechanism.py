@@ -19,7 +19,7 @@ import numpy as np
 from dpublish.declare.schema import Schema
 from dpublish.errors import BudgetExceeded, PlanError
 from dpublish.methods.field_types import Interval
-from dpublish.methods.online.base import OnlineMechanism, Opening
+from dpublish.methods.online.base import OnlineMechanism
 from dpublish.methods.online.kernels import mean_closeness
 from dpublish.methods.online.median.hypotheses import (
     MAX_LISTED,
@@ -218,18 +218,12 @@ class MedianMechanism(OnlineMechanism):
         rows = settings.rows
         reach, quiet = self.margins(settings)
         least = reach / (MAX_EASY - EASY) / rows
-        wanted = self.wanted_accuracy()
-        if wanted is None:
-            wanted = Fraction(
-                math.ceil((reach + quiet) / (1 - EASY - 0.016) / rows * 1000) + 1, 1000
-            )
-            if 2 * wanted >= 1:
-                raise PlanError(
-                    f"With {rows:,} rows nothing useful can be promised for max_hard = "
-                    f"{self.hard_limit}; about "
-                    f"{math.ceil((reach + quiet) / 0.3 / 0.2):,} rows would allow an accuracy of "
-                    f"0.2. " + self.instead
-                )
+        wanted = self.promised_accuracy(
+            rows,
+            Fraction(math.ceil((reach + quiet) / (1 - EASY - 0.016) / rows * 1000) + 1, 1000),
+            enough=(reach + quiet) / 0.3 / 0.2,
+            hard=self.hard_limit,
+        )
         if wanted < least:
             raise self.out_of_reach(wanted, least, self.hard_limit)
         units = max(1, round(wanted * rows * self.resolution))
@@ -323,22 +317,18 @@ class MedianMechanism(OnlineMechanism):
             threshold=hard_mark(grid, 0.75),
         )
 
-    def begin(self, noise: Noise, counts: IntArray, settings: MedianSettings) -> Opening:
-        public = self.opening(noise, counts, settings)
+    def opening(self, noise: Noise, counts: IntArray, settings: OnlineSettings) -> dict[str, Any]:
+        public = super().opening(noise, counts, settings)
         if self.hypotheses == "sampled":
             public["seed"] = noise.key(label="hypotheses").hex()
-        threshold = 0
-        if self.accounting == "sparse-vector" and not settings.all_easy:
-            threshold = settings.vector.draw_threshold(noise, settings.threshold)
-        return Opening(public=public, threshold=threshold)
+        return public
 
     def state(self, settings: MedianSettings, public: Mapping[str, Any]) -> MedianState:
-        made: Hypotheses
-        if self.hypotheses == "sampled":
-            made = SampledHypotheses(settings.domain.size, bytes.fromhex(public["seed"]))
-        else:
-            made = ListedHypotheses(settings.domain.size, self.database_size)
-        return MedianState(settings, public, made)
+        cells = settings.domain.size
+        if self.hypotheses == "listed":
+            return MedianState(settings, public, ListedHypotheses(cells, self.database_size))
+        seed = bytes.fromhex(public["seed"])
+        return MedianState(settings, public, SampledHypotheses(cells, seed))
 
 
 @dataclass(frozen=True, kw_only=True)

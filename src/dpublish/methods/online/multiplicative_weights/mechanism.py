@@ -17,8 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpublish.declare.schema import Schema
-from dpublish.errors import PlanError
-from dpublish.methods.online.base import OnlineMechanism, Opening
+from dpublish.methods.online.base import OnlineMechanism
 from dpublish.methods.online.joined import first_weights
 from dpublish.methods.online.kernels import reweight, tilt
 from dpublish.methods.online.state import Floats, OnlineSettings, OnlineState, Query, Reply
@@ -84,16 +83,12 @@ class OnlineMultiplicativeWeights(OnlineMechanism):
             return self.synopsis_plan(schema, cost, settings, self.parameters(settings.domain))
         rows = settings.rows
         reach, quiet = self.margins(settings)
-        wanted = self.wanted_accuracy()
-        if wanted is None:
-            wanted = Fraction(math.ceil((reach + quiet) / rows * 1000), 1000)
-            if 2 * wanted >= 1:
-                raise PlanError(
-                    f"With {rows:,} rows nothing useful can be promised for max_hard = "
-                    f"{settings.max_hard}; about "
-                    f"{math.ceil((reach + quiet) / 0.2):,} rows would allow an accuracy of 0.2. "
-                    + self.instead
-                )
+        wanted = self.promised_accuracy(
+            rows,
+            Fraction(math.ceil((reach + quiet) / rows * 1000), 1000),
+            enough=(reach + quiet) / 0.2,
+            hard=settings.max_hard,
+        )
         threshold = math.floor((wanted * rows - Fraction(reach)) * self.resolution)
         if threshold < 1:
             raise self.out_of_reach(wanted, (reach + 1) / rows, settings.max_hard)
@@ -139,13 +134,6 @@ class OnlineMultiplicativeWeights(OnlineMechanism):
             sentences=tuple(sentences),
             warnings=tuple(warnings),
         )
-
-    def begin(self, noise: Noise, counts: IntArray, settings: OnlineSettings) -> Opening:
-        public = self.opening(noise, counts, settings)
-        threshold = 0
-        if not settings.all_easy:
-            threshold = settings.vector.draw_threshold(noise, settings.threshold)
-        return Opening(public=public, threshold=threshold)
 
     def state(self, settings: OnlineSettings, public: Mapping[str, Any]) -> WeightsState:
         return WeightsState(settings, public)
