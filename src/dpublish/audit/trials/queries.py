@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from dpublish.audit import neighbours
@@ -14,7 +15,7 @@ from dpublish.audit.trials.synthetic_inputs import (
     schema_text,
     under_both,
 )
-from dpublish.audit.trials.tables import in_rho, release_trial, table_trial
+from dpublish.audit.trials.tables import GAUSSIAN, in_rho, release_trial, table_trial
 from dpublish.audit.trials.trial import Exact, Replay, Sampled, Trial
 from dpublish.privacy.cost import Cost
 
@@ -24,32 +25,32 @@ BASKETS = ("bread", "milk", "bread milk")
 FILE = "rows.txt"
 
 
-def frequent_itemsets() -> Iterator[Trial]:
+def frequent_itemsets() -> list[Trial]:
+    trial, rho = partial(_trial, "frequent-itemsets"), Cost.zcdp("1/4")
     tiny = {"separator": " ", "weight_grid": "2"}
-    yield from under_both(_trial, "frequent-itemsets", tiny, exact=Exact(window=(0, 1), pairs=2))
-    rho = Cost.zcdp("1/4")
-    yield _trial(
-        "frequent-itemsets",
-        "replace-one",
-        {"separator": " ", "keep": "2", "pairs": "1"},
-        claim=rho,
-        case="two looks, Gaussian noise",
-        universe=("bread", "milk", "beer", "wine", "salt", "soap", "tea"),
-        baskets=("bread milk beer wine", "beer", "milk wine"),
-        exact="Gaussian noise has no rational law that could be enumerated",
-        sampled=in_rho(rho, runs=1000),
-    )
+    return [
+        *under_both(trial, tiny, exact=Exact(window=(0, 1), pairs=2)),
+        trial(
+            "replace-one",
+            {"separator": " ", "keep": "2", "pairs": "1"},
+            claim=rho,
+            case="two looks, Gaussian noise",
+            universe=("bread", "milk", "beer", "wine", "salt", "soap", "tea"),
+            baskets=("bread milk beer wine", "beer", "milk wine"),
+            exact=GAUSSIAN,
+            sampled=in_rho(rho, runs=1000),
+        ),
+    ]
 
 
 def set_partition() -> Iterator[Trial]:
-    for relation in RELATIONS:
-        yield _trial(
-            "set-partition", relation, {"fanout": "2", "count_share": "1/4", "separator": " "}
-        )
+    settings = {"fanout": "2", "count_share": "1/4", "separator": " "}
+    return under_both(partial(_trial, "set-partition"), settings)
 
 
 def basic_itemsets() -> Iterator[Trial]:
-    yield from under_both(_trial, "basic-itemsets", {"count_share": "1/4", "separator": " "})
+    settings = {"count_share": "1/4", "separator": " "}
+    return under_both(partial(_trial, "basic-itemsets"), settings)
 
 
 def _trial(
@@ -87,135 +88,101 @@ def _lines(rows: tuple[str, ...]) -> bytes:
     return "".join(f"{row}\n" for row in rows).encode()
 
 
-def multiplicative_weights() -> Iterator[Trial]:
-    yield from under_both(
+def multiplicative_weights() -> list[Trial]:
+    trial = partial(
         table_trial,
         "multiplicative-weights",
-        ("a", "b"),
+        columns=("a", "b"),
         settings={"queries": "marginals:1", "rounds": "1"},
-        exact=Exact(window=(-1, 3), pairs=12),
         sampled=Sampled(runs=1500),
     )
-    yield table_trial(
-        "multiplicative-weights",
-        "replace-one",
-        ("a", "b"),
-        settings={"queries": "marginals:1", "rounds": "1"},
-        rows=1,
-        per_unit=2,
-        exact=Exact(window=(-1, 3), pairs=6),
-        sampled=Sampled(runs=1500),
-    )
+    return [
+        *under_both(trial, exact=Exact(window=(-1, 3), pairs=12)),
+        trial("replace-one", rows=1, per_unit=2, exact=Exact(window=(-1, 3), pairs=6)),
+    ]
 
 
-def workload() -> Iterator[Trial]:
+def workload() -> list[Trial]:
+    trial = partial(table_trial, "workload", sampled=Sampled(runs=1000))
     direct = {"queries": "marginals:1", "answer": "direct"}
-    yield from under_both(
-        table_trial,
-        "workload",
-        ("a", "b"),
-        settings=direct,
-        exact=Exact(window=(-1, 2), pairs=8),
-        sampled=Sampled(runs=1000),
-    )
-    yield table_trial(
-        "workload",
-        "replace-one",
-        ("a", "b"),
-        settings={"queries": "predicates:a or b;a and b", "answer": "direct"},
-        case="answers by themselves",
-        exact=Exact(window=(-1, 2), pairs=8),
-        sampled=Sampled(runs=1000),
-    )
-    # which of the two ways is nearer follows from the relation
-    for relation, how in (("replace-one", "apart"), ("add-remove-one", "together")):
-        yield table_trial(
-            "workload",
-            relation,
-            ("a", "b"),
-            settings={"queries": "predicates:a or b;marginals:1", "answer": "direct"},
-            case=f"two classes, measured {how}",
-            exact=Exact(window=(-1, 2), pairs=6),
-            sampled=Sampled(runs=1000),
-        )
-    yield table_trial(
-        "workload",
-        "add-remove-one",
-        ("a",),
-        settings=direct,
-        rows=1,
-        per_unit=2,
-        exact=Exact(window=(-1, 3), pairs=6),
-        sampled=Sampled(runs=1000),
+    two = partial(
+        trial,
+        columns=("a", "b"),
+        settings={"queries": "predicates:a or b;marginals:1", "answer": "direct"},
+        exact=Exact(window=(-1, 2), pairs=6),
     )
     rho = Cost.zcdp("1/4")
-    yield from under_both(
-        table_trial,
-        "workload",
-        ("a", "b"),
-        settings={"queries": "marginals:2", "answer": "direct"},
-        claim=rho,
-        case="Gaussian noise on residuals",
-        exact="Gaussian noise has no rational law that could be enumerated",
-        sampled=in_rho(rho, runs=1000),
-    )
+    return [
+        *under_both(trial, ("a", "b"), settings=direct, exact=Exact(window=(-1, 2), pairs=8)),
+        trial(
+            "replace-one",
+            ("a", "b"),
+            settings={"queries": "predicates:a or b;a and b", "answer": "direct"},
+            case="answers by themselves",
+            exact=Exact(window=(-1, 2), pairs=8),
+        ),
+        # which of the two ways is nearer follows from the relation
+        two("replace-one", case="two classes, measured apart"),
+        two("add-remove-one", case="two classes, measured together"),
+        trial(
+            "add-remove-one",
+            ("a",),
+            settings=direct,
+            rows=1,
+            per_unit=2,
+            exact=Exact(window=(-1, 3), pairs=6),
+        ),
+        *under_both(
+            trial,
+            ("a", "b"),
+            settings={"queries": "marginals:2", "answer": "direct"},
+            claim=rho,
+            case="Gaussian noise on residuals",
+            exact=GAUSSIAN,
+            sampled=in_rho(rho, runs=1000),
+        ),
+    ]
 
 
-def net() -> Iterator[Trial]:
-    yield from under_both(
+def net() -> list[Trial]:
+    trial = partial(
         table_trial,
         "net",
-        ("a", "b"),
+        columns=("a", "b"),
         settings={"queries": "marginals:2", "points": "2"},
         exact=Exact(pairs=12),
         sampled=Sampled(runs=2000),
     )
-    yield table_trial(
-        "net",
-        "add-remove-one",
-        ("a", "b"),
-        settings={"queries": "marginals:2", "points": "2"},
-        rows=1,
-        per_unit=2,
-        exact=Exact(pairs=12),
-        sampled=Sampled(runs=2000),
-    )
+    return [*under_both(trial), trial("add-remove-one", rows=1, per_unit=2)]
 
 
 def interval_tree() -> Iterator[Trial]:
     column = '[columns.x]\nkind = "integer"\nlower = 0\nupper = 1\n'
     for relation in RELATIONS:
         for tree, window in (("privtree", (-1, 3)), ("dyadic", (-1, 3)), ("binary-search", (0, 2))):
-            settings = {"tree": tree, "structure_share": "1/2", "accuracy": "1/2"}
-            # a private tree costs less than the sum of its draws: few of them can be moved by one
-            # row
-            tiers: dict[str, Any] = {
-                "exact": Exact(window=window, root=3, pairs=4),
-                "replay": Replay(adds_up=tree == "dyadic"),
-            }
-            yield _column_trial(
-                "interval-tree", relation, settings, column, "x", ("0", "1"), case=tree, **tiers
+            trial = partial(
+                _column_trial,
+                "interval-tree",
+                relation,
+                {"tree": tree, "structure_share": "1/2", "accuracy": "1/2"},
+                column,
+                "x",
+                ("0", "1"),
+                case=tree,
+                exact=Exact(window=window, root=3, pairs=4),
+                # a private tree costs less than the sum of its draws: few of them can be moved by
+                # one row
+                replay=Replay(adds_up=tree == "dyadic"),
             )
+            yield trial()
             if (relation, tree) in ((RELATIONS[0], "dyadic"), (RELATIONS[1], "privtree")):
-                yield _column_trial(
-                    "interval-tree",
-                    relation,
-                    settings,
-                    column,
-                    "x",
-                    ("0", "1"),
-                    case=tree,
-                    per_unit=2,
-                    **tiers,
-                )
+                yield trial(per_unit=2)
 
     # a row may lack its value: it is counted by itself, or among what lies in no box
-    lacking = f"{column}missing = true\n"
     yield from under_both(
-        _column_trial,
-        "interval-tree",
+        partial(_column_trial, "interval-tree"),
         {"tree": "dyadic"},
-        lacking,
+        f"{column}missing = true\n",
         "x",
         ("0", "1", "?"),
         case="missing",
@@ -224,30 +191,19 @@ def interval_tree() -> Iterator[Trial]:
     )
 
 
-def halfspaces() -> Iterator[Trial]:
-    columns = "".join(f'[columns.{name}]\nkind = "real"\nlower = 0\nupper = 1\n' for name in "xy")
-    for relation in RELATIONS:
-        settings = {"k": "2", "projections": "1", "cells": "4"}
-        corners = ("0,0", "0.5,1", "1,0")
-        yield _column_trial(
-            "halfspaces",
-            relation,
-            settings,
-            columns,
-            "x,y",
-            corners,
-            exact=Exact(window=(-1, 2), pairs=6),
-        )
-    yield _column_trial(
+def halfspaces() -> list[Trial]:
+    trial = partial(
+        _column_trial,
         "halfspaces",
-        "replace-one",
-        settings,
-        columns,
-        "x,y",
-        corners,
-        per_unit=2,
+        settings={"k": "2", "projections": "1", "cells": "4"},
+        columns="".join(
+            f'[columns.{name}]\nkind = "real"\nlower = 0\nupper = 1\n' for name in "xy"
+        ),
+        header="x,y",
+        universe=("0,0", "0.5,1", "1,0"),
         exact=Exact(window=(-1, 2), pairs=6),
     )
+    return [*under_both(trial), trial("replace-one", per_unit=2)]
 
 
 def _column_trial(

@@ -41,11 +41,9 @@ def schema_text(relation: str, columns: str, *, size: int, extra: str = "") -> s
     )
 
 
-def under_both(
-    make: Callable[..., Trial], method: str, *given: Any, **options: Any
-) -> Iterator[Trial]:
+def under_both(make: Callable[..., Trial], *given: Any, **options: Any) -> Iterator[Trial]:
     """A trial under each of the two relations."""
-    return (make(method, relation, *given, **options) for relation in RELATIONS)
+    return (make(relation, *given, **options) for relation in RELATIONS)
 
 
 def csv(header: str, rows: Iterable[str]) -> bytes:

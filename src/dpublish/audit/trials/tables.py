@@ -26,6 +26,7 @@ ONE_BIT = ("true", "false")
 TWO_BITS = tuple(f"{a},{b}" for a in ONE_BIT for b in ONE_BIT)
 THREE_BITS = tuple(f"{pair},{c}" for pair in TWO_BITS for c in ONE_BIT)
 LATTICE = "continuous noise on a grid has no rational law that could be enumerated"
+GAUSSIAN = "Gaussian noise has no rational law that could be enumerated"
 SEVERAL = "several rows a person"
 MOVED = (
     "the noise is part of what is minimised: the same draw leads to other answers on "
@@ -95,16 +96,10 @@ def release_trial(
 
 
 def histogram() -> Iterator[Trial]:
+    trial = partial(table_trial, "histogram", columns=("a",), settings={"threshold": "1"})
     for relation in RELATIONS:
-        yield table_trial("histogram", relation, ("a",), settings={"threshold": "1"})
-        yield table_trial(
-            "histogram",
-            relation,
-            ("a",),
-            settings={"threshold": "1"},
-            per_unit=2,
-            sampled=Sampled(runs=1500),
-        )
+        yield trial(relation)
+        yield trial(relation, per_unit=2, sampled=Sampled(runs=1500))
         yield found_bins("histogram", relation, NUMBER, "a", ("0", "1", "2"), count_share="0")
 
 
@@ -184,158 +179,132 @@ def _discovery(
     )
 
 
-def projected_histogram() -> Iterator[Trial]:
-    settings = {"target": "label", "k": "1", "threshold": "1"}
-    yield from under_both(
-        table_trial,
-        "projected-histogram",
-        ("a", "b", "label"),
-        settings=settings,
-        exact=Exact(window=(0, 2), pairs=2),
-        sampled=Sampled(runs=1500),
-    )
-    yield found_bins(
-        "projected-histogram",
-        "add-remove-one",
-        NUMBER + bits("label"),
-        "a,label",
-        ("0,true", "2,false"),
-        "the histogram's trial enumerates finding bins, and the others choosing and counting",
-        target="label",
-        k="1",
-        count_share="0",
-    )
+def projected_histogram() -> list[Trial]:
+    return [
+        *under_both(
+            partial(table_trial, "projected-histogram"),
+            ("a", "b", "label"),
+            settings={"target": "label", "k": "1", "threshold": "1"},
+            exact=Exact(window=(0, 2), pairs=2),
+            sampled=Sampled(runs=1500),
+        ),
+        found_bins(
+            "projected-histogram",
+            "add-remove-one",
+            NUMBER + bits("label"),
+            "a,label",
+            ("0,true", "2,false"),
+            "the histogram's trial enumerates finding bins, and the others choosing and counting",
+            target="label",
+            k="1",
+            count_share="0",
+        ),
+    ]
 
 
-def joined_histograms() -> Iterator[Trial]:
-    yield from under_both(
+def joined_histograms() -> list[Trial]:
+    trial = partial(
         table_trial,
         "joined-histograms",
-        ("a", "b"),
         settings={"noise": "laplace"},
         claim=Cost.pure(2),
-        exact=Exact(window=(0, 1), pairs=4),
         sampled=Sampled(runs=1000),
     )
-    yield table_trial(
-        "joined-histograms",
-        "replace-one",
-        ("a", "b"),
-        settings={"noise": "laplace"},
-        claim=Cost.pure(2),
-        case="a rule that rows may break",
-        facts="[[rules]]\nif = 'a = true'\nthen = 'b = true'\n",
-        exact=Exact(window=(0, 1), pairs=4),
-        sampled=Sampled(runs=1000),
+    others = partial(
+        trial,
+        columns=("a", "b"),
+        settings={"noise": "laplace", "public": "others.csv", "misfit_share": "0"},
+        public=NEIGHBOURHOOD,
+        case="a public table of other people",
     )
-    yield table_trial(
-        "joined-histograms",
-        "add-remove-one",
-        ("a", "b"),
-        settings={"noise": "laplace"},
-        claim=Cost.pure(2),
-        rows=1,
-        per_unit=2,
-        exact=Exact(window=(0, 1), pairs=4),
-        sampled=Sampled(runs=1000),
-    )
-    yield from under_both(
-        table_trial,
-        "joined-histograms",
-        ("a",),
-        settings={"noise": "laplace"},
-        claim=Cost.pure(2),
-        case="public totals that the rows may contradict",
-        facts="[[totals]]\nrows = 2\nsource = 'a census'\n"
-        "[[totals]]\nrows = 1\nwhere = 'a = true'\nsource = 'a census'\n",
-        outside="other",
-        exact=Exact(window=(0, 2), pairs=12),
-        sampled=Sampled(runs=1000),
-    )
-    for relation, per_unit in (*((relation, 1) for relation in RELATIONS), ("replace-one", 2)):
-        yield table_trial(
-            "joined-histograms",
-            relation,
+    few, rho = Exact(window=(0, 1), pairs=4), Cost.zcdp("1/4")
+    return [
+        *under_both(trial, ("a", "b"), exact=few),
+        trial(
+            "replace-one",
             ("a", "b"),
-            settings={"noise": "laplace", "public": "others.csv", "misfit_share": "0"},
-            public=NEIGHBOURHOOD,
+            case="a rule that rows may break",
+            facts="[[rules]]\nif = 'a = true'\nthen = 'b = true'\n",
+            exact=few,
+        ),
+        trial("add-remove-one", ("a", "b"), rows=1, per_unit=2, exact=few),
+        *under_both(
+            trial,
+            ("a",),
+            case="public totals that the rows may contradict",
+            facts="[[totals]]\nrows = 2\nsource = 'a census'\n"
+            "[[totals]]\nrows = 1\nwhere = 'a = true'\nsource = 'a census'\n",
+            outside="other",
+            exact=Exact(window=(0, 2), pairs=12),
+        ),
+        *under_both(others, exact=Exact(window=(0, 1), pairs=2)),
+        others(
+            "replace-one",
+            rows=1,
+            per_unit=2,
+            exact="the trials of one row a person enumerate the same draws",
+        ),
+        trial(
+            "replace-one",
+            ("a", "b"),
+            settings={"noise": "gaussian"},
+            claim=rho,
+            case="Gaussian noise",
+            exact=GAUSSIAN,
+            sampled=in_rho(rho, runs=1000),
+        ),
+    ]
+
+
+def importance_weights() -> list[Trial]:
+    trial = partial(table_trial, "importance-weights", public=VOLUNTEERS)
+    rho = Cost.zcdp("1/4")
+    return [
+        *under_both(
+            trial,
+            ("a",),
+            settings={"public": "volunteers.csv", "choose_pairs": "0"},
+            sampled=Sampled(runs=1500),
+        ),
+        trial(
+            "add-remove-one",
+            ("a",),
+            settings={"public": "volunteers.csv", "variant": "output", "regularization": "1/4"},
+            case="noise in the answer",
+            exact=LATTICE,
+            sampled=Sampled(runs=600),
+        ),
+        trial(
+            "replace-one",
+            ("a",),
+            settings={"public": "volunteers.csv", "variant": "gaussian", "regularization": "1/4"},
+            claim=rho,
+            case="Gaussian noise",
+            exact=LATTICE,
+            sampled=in_rho(rho, runs=600),
+        ),
+        trial(
+            "replace-one",
+            ("a", "b", "c"),
+            settings={"public": "volunteers.csv", "choose_pairs": "1"},
+            public=THREE_VOLUNTEERS,
+            claim=rho,
+            case="a chosen pair, Gaussian noise",
+            exact=GAUSSIAN,
+            sampled=in_rho(rho, runs=600, pairs=6),
+        ),
+        trial(
+            "replace-one",
+            ("a",),
+            settings={"public": "volunteers.csv", "variant": "objective", "regularization": "1/4"},
             claim=Cost.pure(2),
-            case="a public table of other people",
-            rows=3 - per_unit,
-            per_unit=per_unit,
-            exact=Exact(window=(0, 1), pairs=2)
-            if per_unit == 1
-            else "the trials of one row a person enumerate the same draws",
-            sampled=Sampled(runs=1000),
-        )
-    rho = Cost.zcdp("1/4")
-    yield table_trial(
-        "joined-histograms",
-        "replace-one",
-        ("a", "b"),
-        settings={"noise": "gaussian"},
-        claim=rho,
-        case="Gaussian noise",
-        exact="Gaussian noise has no rational law that could be enumerated",
-        sampled=in_rho(rho, runs=1000),
-    )
-
-
-def importance_weights() -> Iterator[Trial]:
-    yield from under_both(
-        table_trial,
-        "importance-weights",
-        ("a",),
-        settings={"public": "volunteers.csv", "choose_pairs": "0"},
-        public=VOLUNTEERS,
-        sampled=Sampled(runs=1500),
-    )
-    yield table_trial(
-        "importance-weights",
-        "add-remove-one",
-        ("a",),
-        settings={"public": "volunteers.csv", "variant": "output", "regularization": "1/4"},
-        public=VOLUNTEERS,
-        case="noise in the answer",
-        exact=LATTICE,
-        sampled=Sampled(runs=600),
-    )
-    rho = Cost.zcdp("1/4")
-    yield table_trial(
-        "importance-weights",
-        "replace-one",
-        ("a",),
-        settings={"public": "volunteers.csv", "variant": "gaussian", "regularization": "1/4"},
-        public=VOLUNTEERS,
-        claim=rho,
-        case="Gaussian noise",
-        exact=LATTICE,
-        sampled=in_rho(rho, runs=600),
-    )
-    yield table_trial(
-        "importance-weights",
-        "replace-one",
-        ("a", "b", "c"),
-        settings={"public": "volunteers.csv", "choose_pairs": "1"},
-        public=THREE_VOLUNTEERS,
-        claim=rho,
-        case="a chosen pair, Gaussian noise",
-        exact="Gaussian noise has no rational law that could be enumerated",
-        sampled=in_rho(rho, runs=600, pairs=6),
-    )
-    yield table_trial(
-        "importance-weights",
-        "replace-one",
-        ("a",),
-        settings={"public": "volunteers.csv", "variant": "objective", "regularization": "1/4"},
-        public=VOLUNTEERS,
-        claim=Cost.pure(2),
-        case="noise in the objective",
-        exact=LATTICE,
-        replay=MOVED,
-        twin=MOVED,
-        sampled=Sampled(runs=600, statistics=[_first_sign, _rising], pairs=6),
-    )
+            case="noise in the objective",
+            exact=LATTICE,
+            replay=MOVED,
+            twin=MOVED,
+            sampled=Sampled(runs=600, statistics=[_first_sign, _rising], pairs=6),
+        ),
+    ]
 
 
 def _first_sign(content: Any) -> bool:
@@ -347,64 +316,39 @@ def _rising(content: Any) -> bool:
     return bool(second > first)
 
 
-def generalized_table() -> Iterator[Trial]:
-    settings = {"fanout": "2", "splits": "1", "split_at": "1/1000"}
-    exact, sampled = Exact(window=(0, 1), pairs=24), Sampled(runs=1500)
-    yield from under_both(
+def generalized_table() -> list[Trial]:
+    trial = partial(
         table_trial,
         "generalized-table",
-        ("a", "b"),
-        settings=settings,
-        exact=exact,
-        sampled=sampled,
+        columns=("a", "b"),
+        settings={"fanout": "2", "splits": "1", "split_at": "1/1000"},
+        exact=Exact(window=(0, 1), pairs=24),
+        sampled=Sampled(runs=1500),
     )
-    yield table_trial(
-        "generalized-table",
-        "replace-one",
-        ("a", "b"),
-        settings=settings,
-        rows=1,
-        per_unit=2,
-        exact=exact,
-        sampled=sampled,
-    )
+    return [*under_both(trial), trial("replace-one", rows=1, per_unit=2)]
 
 
-def private_classifier() -> Iterator[Trial]:
-    yield from under_both(
-        table_trial,
-        "private-classifier",
-        ("a", "label"),
+def private_classifier() -> list[Trial]:
+    trial = partial(table_trial, "private-classifier", columns=("a", "label"), exact=LATTICE)
+    output = partial(
+        trial,
         settings={"target": "label", "perturbation": "output"},
-        rows=3,
         case="noise in the answer",
-        exact=LATTICE,
         sampled=Sampled(runs=600, statistics=SIGNS),
     )
-    yield table_trial(
-        "private-classifier",
-        "add-remove-one",
-        ("a", "label"),
-        settings={"target": "label", "perturbation": "output"},
-        rows=1,
-        size=3,
-        per_unit=2,
-        case="noise in the answer",
-        exact=LATTICE,
-        sampled=Sampled(runs=600, statistics=SIGNS),
-    )
-    yield table_trial(
-        "private-classifier",
-        "replace-one",
-        ("a", "label"),
-        settings={"target": "label", "perturbation": "objective", "regularization": "1/10"},
-        rows=3,
-        case="noise in the objective",
-        exact=LATTICE,
-        replay=MOVED,
-        twin=MOVED,
-        sampled=Sampled(runs=600, statistics=SIGNS, pairs=6),
-    )
+    return [
+        *under_both(output, rows=3),
+        output("add-remove-one", rows=1, size=3, per_unit=2),
+        trial(
+            "replace-one",
+            settings={"target": "label", "perturbation": "objective", "regularization": "1/10"},
+            rows=3,
+            case="noise in the objective",
+            replay=MOVED,
+            twin=MOVED,
+            sampled=Sampled(runs=600, statistics=SIGNS, pairs=6),
+        ),
+    ]
 
 
 def _positive(place: int, content: Any) -> bool:
