@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -15,6 +16,7 @@ from dpublish.privacy.cost import Cost
 
 if TYPE_CHECKING:
     from dpublish.counting.graphs import Shape
+    from dpublish.methods.solvers.k_median.metric import Metric
 
 RELATION: Literal["add-remove-one"] = "add-remove-one"
 FILE = "rows.csv"
@@ -35,104 +37,70 @@ MANY_SETS = 7
 def min_cut() -> Iterator[Trial]:
     from dpublish.methods.solvers.min_cut.mechanism import MinCut
 
+    made = partial(MinCut, vertices=3)
+    trial = partial(_trial, "min-cut", pairs=_graph_pairs(3), sampled=Sampled(runs=2000))
     for rule, exact in (("all", NOISY), ("vertex", NOISY), ("exact", Exact(pairs=6))):
-        yield _trial(
-            "min-cut",
-            MinCut(vertices=3, rule=rule),  # type: ignore[arg-type]
-            Cost.pure(3),
-            case=rule,
-            pairs=_graph_pairs(3),
-            words=["--public", "3", *set_words({"rule": rule})],
-            exact=exact,
-            sampled=Sampled(runs=2000),
-        )
-    yield _trial(
-        "min-cut",
-        MinCut(vertices=3, size_share="1/4", cost_share=0),
+        words = ["--public", "3", *set_words({"rule": rule})]
+        named = made(rule=rule)  # type: ignore[arg-type]
+        yield trial(named, Cost.pure(3), case=rule, words=words, exact=exact)
+    yield trial(
+        made(size_share="1/4", cost_share=0),
         Cost.pure(3),
         case="with a size",
-        pairs=_graph_pairs(3),
         words=["--public", "3", *set_words({"size_share": "1/4", "cost_share": "0"})],
         exact=Exact(pairs=1, window=(0, 1)),
-        sampled=Sampled(runs=2000),
     )
-    near = Cost.approximate(1, "1/100")
-    pairs = _graph_pairs(3)
+    near = partial(
+        trial,
+        cost=Cost.approximate(1, "1/100"),
+        exact=DELTA,
+        replay=Replay(adds_up=False),
+        sampled=Sampled(runs=1000, pairs=4),
+    )
     for rule in ("near-minimum", "either"):
-        yield _trial(
-            "min-cut",
-            MinCut(vertices=3, rule=rule),  # type: ignore[arg-type]
-            near,
-            case=rule,
-            pairs=pairs,
-            words=["--public", "3", *set_words({"rule": rule})],
-            exact=DELTA,
-            replay=Replay(adds_up=False),
-            sampled=Sampled(runs=1000, pairs=4),
-        )
+        words = ["--public", "3", *set_words({"rule": rule})]
+        yield near(made(rule=rule), case=rule, words=words)  # type: ignore[arg-type]
     found = (
         "cuts are found by contracting the private graph, so the same draw stands for "
         "another cut on purpose"
     )
-    yield _trial(
-        "min-cut",
-        MinCut(vertices=3, rule="near-minimum", cuts="karger-stein"),
-        near,
+    yield near(
+        made(rule="near-minimum", cuts="karger-stein"),
         case="near-minimum, karger-stein",
-        pairs=pairs,
         words=None,
-        exact=DELTA,
         replay=found,
         twin=found,
-        sampled=Sampled(runs=1000, pairs=4),
     )
 
 
-def k_median() -> Iterator[Trial]:
+def k_median() -> list[Trial]:
     from dpublish.methods.solvers.k_median.mechanism import KMedian
-    from dpublish.methods.solvers.k_median.metric import Metric
 
-    three = Metric.matrix([[abs(i - j) for j in range(3)] for i in range(3)])
-    yield _trial(
-        "k-median",
-        KMedian(k=1, metric=three, cost_share="1/4"),
-        Cost.pure(2),
-        case="demand",
-        pairs=_item_pairs(("0", "1", "2")),
-        words=[
-            "--public",
-            "sites.txt",
-            "--form",
-            "pmed",
-            "--k",
-            "1",
-            *set_words({"cost_share": "1/4"}),
-        ],
-        public={"sites.txt": THREE.encode()},
-        exact=NOISY,
-        sampled=Sampled(runs=1500),
-    )
-    metric = Metric.matrix([[abs(i - j) for j in range(4)] for i in range(4)])
-    for rule in ("search", "exact"):
-        yield _trial(
-            "k-median",
-            KMedian(k=2, metric=metric, rule=rule, steps=2),
-            Cost.pure(3),
-            case=rule,
-            pairs=_item_pairs(("0", "1", "2", "3")),
-            words=[
-                "--public",
-                "sites.txt",
-                "--form",
-                "pmed",
-                "--k",
-                "2",
-                *set_words({"rule": rule, "steps": "2"}),
-            ],
-            public={"sites.txt": LINE.encode()},
-            exact=Exact(pairs=12),
-            sampled=Sampled(runs=1500),
-        )
+    trial = partial(_trial, "k-median", sampled=Sampled(runs=1500))
+    small: tuple[Literal["search", "exact"], ...] = ("search", "exact")
+    return [
+        trial(
+            KMedian(k=1, metric=_line(3), cost_share="1/4"),
+            Cost.pure(2),
+            case="demand",
+            pairs=_item_pairs(("0", "1", "2")),
+            words=[*_on_a_line(1), *set_words({"cost_share": "1/4"})],
+            public={"sites.txt": THREE.encode()},
+            exact=NOISY,
+        ),
+        *(
+            trial(
+                KMedian(k=2, metric=_line(4), rule=rule, steps=2),
+                Cost.pure(3),
+                case=rule,
+                pairs=_item_pairs(("0", "1", "2", "3")),
+                words=[*_on_a_line(2), *set_words({"rule": rule, "steps": "2"})],
+                public={"sites.txt": LINE.encode()},
+                exact=Exact(pairs=12),
+            )
+            for rule in small
+        ),
+    ]
 
 
 def vertex_cover() -> Iterator[Trial]:
@@ -179,7 +147,7 @@ def vertex_cover() -> Iterator[Trial]:
         )
 
 
-def set_cover() -> Iterator[Trial]:
+def set_cover() -> list[Trial]:
     from dpublish.methods.solvers.inputs import lists_of
     from dpublish.methods.solvers.set_cover.mechanism import SetCover
 
@@ -188,180 +156,138 @@ def set_cover() -> Iterator[Trial]:
     public = {
         "sets.txt": "".join(f"{name} {' '.join(held)}\n" for name, held in SETS.items()).encode()
     }
-    pairs = _item_pairs(elements, most=1)
     names = list(SETS)
     costs = {"costs.txt": "".join(f"{cost}\n" for cost in COSTS).encode()}
-    yield _trial(
+    made = partial(SetCover, sets=lists, elements=elements, set_names=names)
+    trial = partial(
+        _trial,
         "set-cover",
-        SetCover(sets=lists, elements=elements, set_names=names),
-        Cost.pure(2),
-        case="presence",
-        pairs=pairs,
-        words=["--public", "sets.txt"],
-        public=public,
-        exact=NOISY,
-        sampled=Sampled(runs=1500),
-    )
-    yield _trial(
-        "set-cover",
-        SetCover(sets=lists, elements=elements, set_names=names, costs=COSTS, size_share="1/4"),
-        Cost.pure(2),
-        case="presence, with a price",
-        pairs=pairs,
-        words=["--public", "sets.txt", *set_words({"costs": "costs.txt", "size_share": "1/4"})],
-        public={**public, **costs},
-        exact=PRICES,
-        sampled=Sampled(runs=1500),
-    )
-    yield _trial(
-        "set-cover",
-        SetCover(sets=lists, elements=elements, set_names=names, costs=COSTS, rule="exact"),
-        Cost.pure(2),
-        case="exact",
-        pairs=pairs,
-        words=["--public", "sets.txt", *set_words({"rule": "exact", "costs": "costs.txt"})],
-        public={**public, **costs},
-        sampled=Sampled(runs=2000),
-    )
-    yield _trial(
-        "set-cover",
-        SetCover(sets=lists, elements=elements, set_names=names, rule="greedy"),
-        Cost.pure(2),
-        case="greedy",
-        pairs=pairs,
-        words=["--public", "sets.txt", "--set", "rule=greedy"],
+        cost=Cost.pure(2),
+        pairs=_item_pairs(elements, most=1),
         public=public,
         sampled=Sampled(runs=2000),
     )
     # so many sets that a delta buys something
     many = [f"t{place}" for place in range(len(SETS), MANY_SETS)]
-    yield _trial(
-        "set-cover",
-        SetCover(
-            sets=lists_of(
-                [
-                    *([elements.index(one) for one in held] for held in SETS.values()),
-                    *([0] for _ in many),
-                ]
-            ),
-            elements=elements,
-            set_names=[*names, *many],
-            rule="greedy",
+    rows = [lists.row(place).tolist() for place in range(len(SETS))]
+    more = "".join(f"{name} {elements[0]}\n" for name in many).encode()
+    return [
+        trial(
+            made(),
+            case="presence",
+            words=["--public", "sets.txt"],
+            exact=NOISY,
+            sampled=Sampled(runs=1500),
         ),
-        Cost.approximate(1, "1/10"),
-        case="greedy, with a delta",
-        pairs=pairs,
-        words=["--public", "sets.txt", "--set", "rule=greedy"],
-        public={
-            "sets.txt": public["sets.txt"]
-            + "".join(f"{name} {elements[0]}\n" for name in many).encode()
-        },
-        exact=DELTA,
-        replay=Replay(adds_up=False),
-        sampled=Sampled(runs=2000),
-    )
+        trial(
+            made(costs=COSTS, size_share="1/4"),
+            case="presence, with a price",
+            words=["--public", "sets.txt", *set_words({"costs": "costs.txt", "size_share": "1/4"})],
+            public={**public, **costs},
+            exact=PRICES,
+            sampled=Sampled(runs=1500),
+        ),
+        trial(
+            made(costs=COSTS, rule="exact"),
+            case="exact",
+            words=["--public", "sets.txt", *set_words({"rule": "exact", "costs": "costs.txt"})],
+            public={**public, **costs},
+        ),
+        trial(
+            made(rule="greedy"),
+            case="greedy",
+            words=["--public", "sets.txt", "--set", "rule=greedy"],
+        ),
+        trial(
+            made(
+                sets=lists_of([*rows, *([0] for _ in many)]),
+                set_names=[*names, *many],
+                rule="greedy",
+            ),
+            cost=Cost.approximate(1, "1/10"),
+            case="greedy, with a delta",
+            words=["--public", "sets.txt", "--set", "rule=greedy"],
+            public={"sets.txt": public["sets.txt"] + more},
+            exact=DELTA,
+            replay=Replay(adds_up=False),
+        ),
+    ]
 
 
-def public_projects() -> Iterator[Trial]:
-    from dpublish.methods.solvers.k_median.metric import Metric
+def public_projects() -> list[Trial]:
     from dpublish.methods.solvers.public_projects.mechanism import PublicProjects
 
-    lists = ("0", "1", "0 1", "2")
-    agents = [(), *((one,) for one in lists)]
-    pairs = [
-        (csv("items", held), csv("items", (*held, extra))) for held in agents for extra in lists
-    ]
+    trial = partial(
+        _trial,
+        "public-projects",
+        cost=Cost.pure(2),
+        pairs=_with_one_more("items", ("0", "1", "0 1", "2")),
+        sampled=Sampled(runs=2000),
+    )
     free = ["--set", "cost_share=0"]
-    yield _trial(
-        "public-projects",
-        PublicProjects(k=2, resources=3, cost_share=0),
-        Cost.pure(2),
-        case="greedy",
-        pairs=pairs,
-        words=["--public", "3", "--k", "2", *free],
-        sampled=Sampled(runs=2000),
-    )
-    yield _trial(
-        "public-projects",
-        PublicProjects(k=1, resources=3, cost_share="1/2"),
-        Cost.pure(2),
-        case="with values",
-        pairs=pairs,
-        words=["--public", "3", "--k", "1", "--set", "cost_share=1/2"],
-        exact=NOISY,
-        sampled=Sampled(runs=2000),
-    )
-    yield _trial(
-        "public-projects",
-        PublicProjects(k=2, resources=3, rule="exact", cost_share=0),
-        Cost.pure(2),
-        case="all sets",
-        pairs=pairs,
-        words=["--public", "3", "--k", "2", "--set", "rule=exact", *free],
-        sampled=Sampled(runs=2000),
-    )
-    # so many choices that a delta buys something, of so many resources that a leak stands out above
-    # it
-    yield _trial(
-        "public-projects",
-        PublicProjects(k=7, resources=40),
-        Cost.approximate(2, "1/10"),
-        case="with a delta",
-        pairs=pairs,
-        words=["--public", "40", "--k", "7"],
-        exact=DELTA,
-        replay=Replay(adds_up=False),
-        sampled=Sampled(runs=2000),
-    )
-    yield _trial(
-        "public-projects",
-        PublicProjects(
-            k=2,
-            resources=4,
-            worth="facility",
-            metric=Metric.matrix([[abs(i - j) for j in range(4)] for i in range(4)]),
-            cost_share=0,
+    return [
+        trial(
+            PublicProjects(k=2, resources=3, cost_share=0),
+            case="greedy",
+            words=["--public", "3", "--k", "2", *free],
         ),
-        Cost.pure(2),
-        case="facility",
-        pairs=_item_pairs(("0", "1", "2", "3")),
-        words=[
-            "--public",
-            "sites.txt",
-            "--form",
-            "pmed",
-            "--k",
-            "2",
-            *set_words({"worth": "facility", "cost_share": "0"}),
-        ],
-        public={"sites.txt": LINE.encode()},
-        exact=Exact(pairs=12),
-        sampled=Sampled(runs=1500),
-    )
-    wishes = ("0,1", "1,0", "2,2")
-    held = [(), *((one,) for one in wishes)]
-    yield _trial(
-        "public-projects",
-        PublicProjects(
-            k=2, resources=3, worth=_half_content, columns=("first", "second"), cost_share=0
+        trial(
+            PublicProjects(k=1, resources=3, cost_share="1/2"),
+            case="with values",
+            words=["--public", "3", "--k", "1", "--set", "cost_share=1/2"],
+            exact=NOISY,
         ),
-        Cost.pure(2),
-        case="a function",
-        pairs=[
-            (csv("first,second", rows), csv("first,second", (*rows, extra)))
-            for rows in held
-            for extra in wishes
-        ],
-        words=None,
-        twin="a function is given in Python and not on the command line",
-        sampled=Sampled(runs=2000),
-    )
+        trial(
+            PublicProjects(k=2, resources=3, rule="exact", cost_share=0),
+            case="all sets",
+            words=["--public", "3", "--k", "2", "--set", "rule=exact", *free],
+        ),
+        # so many choices that a delta buys something, of so many resources that a leak stands out
+        # above it
+        trial(
+            PublicProjects(k=7, resources=40),
+            cost=Cost.approximate(2, "1/10"),
+            case="with a delta",
+            words=["--public", "40", "--k", "7"],
+            exact=DELTA,
+            replay=Replay(adds_up=False),
+        ),
+        trial(
+            PublicProjects(k=2, resources=4, worth="facility", metric=_line(4), cost_share=0),
+            case="facility",
+            pairs=_item_pairs(("0", "1", "2", "3")),
+            words=[*_on_a_line(2), *set_words({"worth": "facility", "cost_share": "0"})],
+            public={"sites.txt": LINE.encode()},
+            exact=Exact(pairs=12),
+            sampled=Sampled(runs=1500),
+        ),
+        trial(
+            PublicProjects(
+                k=2, resources=3, worth=_half_content, columns=("first", "second"), cost_share=0
+            ),
+            case="a function",
+            pairs=_with_one_more("first,second", ("0,1", "1,0", "2,2")),
+            words=None,
+            twin="a function is given in Python and not on the command line",
+        ),
+    ]
 
 
 def _half_content(row: Mapping[str, Any], chosen: frozenset[int]) -> float:
     """Half a point for each wish that is met; a row without numbers is a failure, which counts as
     0."""
     return (int(row["first"]) in chosen) / 2 + (int(row["second"]) in chosen) / 2
+
+
+def _line(places: int) -> Metric:
+    """Places in a row, one apart."""
+    from dpublish.methods.solvers.k_median.metric import Metric
+
+    return Metric.matrix([[abs(i - j) for j in range(places)] for i in range(places)])
+
+
+def _on_a_line(k: int) -> list[str]:
+    return ["--public", "sites.txt", "--form", "pmed", "--k", str(k)]
 
 
 def _trial(
@@ -432,3 +358,9 @@ def _item_pairs(items: Sequence[str], *, most: int = 2) -> list[tuple[bytes, byt
         for extra in items
         if most > 1 or extra not in h
     ]
+
+
+def _with_one_more(header: str, rows: Sequence[str]) -> list[tuple[bytes, bytes]]:
+    """No row or one, and the same with one more."""
+    few: list[tuple[str, ...]] = [(), *((row,) for row in rows)]
+    return [(csv(header, held), csv(header, (*held, extra))) for held in few for extra in rows]
