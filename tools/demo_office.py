@@ -66,9 +66,12 @@ def prepare(state: Path, *, port: int = 8765, publish: bool = True) -> Starlette
     write_hospital(state / "data")
     OpenLedger(url=config.ledger_url, name="patients", epsilon="4").run()
     office.store.add(
-        BUDGETS, by="emil", action="budget opened", subject="patients", name="patients",
-        title="Patients of the example hospital", amount="epsilon = 4", created="2024-01-08",
-        creator="emil",
+        BUDGETS,
+        {
+            "name": "patients", "title": "Patients of the example hospital",
+            "amount": "epsilon = 4", "created": "2024-01-08", "creator": "emil",
+        },
+        by="emil", action="budget opened", subject="patients",
     )  # fmt: skip
     office.datasets.add(
         "visits-2023", title="Hospital visits 2023", place="data", item="hospital.csv",
