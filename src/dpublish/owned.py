@@ -18,7 +18,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 FILE: Final = 0o600
 FOLDER: Final = 0o700
@@ -46,6 +46,13 @@ def make_owned(path: Path) -> None:
     """The file, empty and for its owner alone, unless something has that name."""
     with suppress(FileExistsError):
         os.close(open_owned(path, os.O_RDWR | os.O_EXCL))
+
+
+def write_through(file: IO[bytes], content: bytes) -> None:
+    """Write, and have it on the disk before anything else is done."""
+    file.write(content)
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def owned_folder(path: Path) -> None:

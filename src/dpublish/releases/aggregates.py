@@ -159,7 +159,8 @@ class AggregatesRelease(Release):
         """Whether the noisy counts themselves say how columns go together; what else is said of
         them is a model's guess, or a bound."""
         places = tuple(sorted(named_columns(self.domain, columns)))
-        return not self._names_apart(places)
+        size = math.prod(self.domain.axes[place].cardinality for place in places)
+        return len(places) < 2 or (size <= MAX_TABLE and self.cell_sums(places) is not None)
 
     def mean(self, of: str, *, where: str | None = None, level: float = 0.95) -> Estimate:
         """The mean of a column, or of an expression such as "hours * 52", over the rows that meet
@@ -224,11 +225,9 @@ class AggregatesRelease(Release):
         )
         part = alpha if together else alpha / 2
         found = [self._mean(asked, node, part)[0] for node in nodes]
-        both = difference(found[0], found[1], independent=together)
-        note = self._note(asked, nodes[0], found[0], tables[0])
-        if note == COUNTED:
-            note = self._note(asked, nodes[1], found[1], tables[1])
-        return both.estimate(level, "difference", note)
+        notes = map(self._note, (asked, asked), nodes, found, tables)
+        note = next((one for one in notes if one != COUNTED), COUNTED)
+        return difference(*found, independent=together).estimate(level, "difference", note)
 
     # -- what SQL and the calls above share
 
@@ -271,14 +270,6 @@ class AggregatesRelease(Release):
             note = self._apart(asked, where)
         axis, one = self.domain.axes[asked.place], found.estimate(level, "quantile", note)
         return as_moment(one, axis.kind, int(axis.edges[-1]) - 1) if axis.kind in CALENDAR else one
-
-    def _names_apart(self, places: Collection[int]) -> str:
-        """The names of columns that were not counted together; empty where they were."""
-        some = tuple(sorted(places))
-        size = math.prod(self.domain.axes[place].cardinality for place in some)
-        if len(some) < 2 or (size <= MAX_TABLE and self.cell_sums(some) is not None):
-            return ""
-        return " and ".join(f"'{self.domain.axes[place].name}'" for place in some)
 
     def aggregate(self, kind: str, asked: Asked, where: Where, level: float) -> Estimate:
         """A mean or a sum of what was read already."""
@@ -386,10 +377,8 @@ class AggregatesRelease(Release):
         rest = tuple(place for place in range(len(table.places)) if place != at)
         rows = table.weights.sum(axis=rest)[: axis.base]
         spans = rows * np.diff(np.array(axis.edges, dtype=np.float64))
-        widest, part = (
-            int(np.argmax(spans)),
-            0.0 if rows.sum() <= 0 else float(rows[np.argmax(spans)] / rows.sum()),
-        )
+        widest = int(np.argmax(spans))
+        part = 0.0 if rows.sum() <= 0 else float(rows[widest] / rows.sum())
         said = f" (about {part:.0%} of the rows are in {axis.label(widest)})" if part > 0 else ""
         return BINS.format(column=names, widest=said)
 
@@ -416,14 +405,13 @@ def places_named(query: str, domain: Domain) -> list[int]:
 
 def _condition_of(tree: Tree) -> Tree | None:
     """The condition of a CASE that is 1 where it holds and 0 elsewhere."""
-    branches: list[Tree] = list(tree.args.get("ifs") or ()) if isinstance(tree, exp.Case) else []
-    if len(branches) != 1 or tree.this is not None:
+    if not isinstance(tree, exp.Case) or tree.this is not None or len(tree.args["ifs"]) != 1:
         return None
-    ends = [branches[0].args.get("true"), tree.args.get("default")]
-    numbers = [isinstance(end, exp.Literal) and not end.is_string for end in ends]
-    if not all(numbers) or [float(end.this) for end in ends if end is not None] != [1.0, 0.0]:
+    branch = tree.args["ifs"][0]
+    ends = [branch.args["true"], tree.args.get("default")]
+    if not all(isinstance(end, exp.Literal) and not end.is_string for end in ends):
         return None
-    return branches[0].this
+    return branch.this if [float(end.this) for end in ends] == [1.0, 0.0] else None
 
 
 # What releases share that consist of weighted cells of a domain: training, and pictures of counts
@@ -432,8 +420,6 @@ def _condition_of(tree: Tree) -> Tree | None:
 
 class CellsRelease(AggregatesRelease):
     """Cells of `domain` with counts or weights."""
-
-    domain: Domain
 
     @abc.abstractmethod
     def weighted_codes(self, columns: Sequence[str]) -> tuple[list[Codes], Weights]:
@@ -470,8 +456,8 @@ def as_moment(one: Estimate, kind: str, last: int) -> Estimate:
     """An estimate in days or seconds, as whole ones that are no later than the last."""
     value, low = (min(math.floor(end), last) for end in (one.value, one.low))
     high = min(math.ceil(one.high), last)
-    ends = {"moment": value, "low_moment": low, "high_moment": high}
-    said = {name: spelled(kind, number) for name, number in ends.items()}
+    ends = (("moment", value), ("low_moment", low), ("high_moment", high))
+    said = {name: spelled(kind, number) for name, number in ends}
     return replace(
         one,
         value=float(value),

@@ -17,7 +17,7 @@ from dpublish.declare.calendar import CALENDAR, series_of
 from dpublish.declare.columns import OTHER
 from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.grid import Floats
-from dpublish.errors import QueryError, SchemaError
+from dpublish.errors import BundleError, QueryError, SchemaError
 from dpublish.estimate import Estimate
 from dpublish.models.bin_shapes import bin_means, place_in_bin, tilts_of
 
@@ -71,6 +71,16 @@ def frame_of(columns: Mapping[str, NDArray[Any]]) -> pl.DataFrame:
     )
 
 
+def read_columns(
+    frame: pl.DataFrame, schema: Mapping[str, Any], refusal: str
+) -> list[NDArray[Any]]:
+    """The columns of a table of a bundle, in the order of the schema; a `BundleError` unless it has
+    these and no others, without nulls."""
+    if dict(frame.schema) != schema or any(frame.null_count().row(0)):
+        raise BundleError(refusal)
+    return [frame[name].to_numpy() for name in schema]
+
+
 def decode_cells(cells: NDArray[np.uint64], domain: Domain, index: int) -> Codes:
     """The codes of cells along one axis."""
     stride, count = np.uint64(domain.strides[index]), np.uint64(domain.axes[index].cardinality)
@@ -84,26 +94,17 @@ def column_values(axis: Axis, codes: Codes) -> pl.Series:
     '(other)' stays a text where the column is text and is null elsewhere: it stands for no one
     number.
     """
-    return _values_by_code(axis).gather(pl.Series(codes)).alias(axis.name)
-
-
-def _values_by_code(axis: Axis) -> pl.Series:
-    extra = axis.cardinality - axis.base
+    exact = np.array(axis.edges[:-1], dtype=np.float64 if axis.kind == "real" else np.int64)
     if axis.kind == "boolean":
-        return pl.Series([False, True] + [None] * extra, dtype=pl.Boolean)
-    if not axis.numeric:
-        tail = ([OTHER] if axis.other else []) + ([None] if axis.missing else [])
-        return pl.Series([*axis.levels, *tail], dtype=pl.String)
-    kind = np.float64 if axis.kind == "real" else np.int64
-    edges = np.array(axis.edges, dtype=kind)
-    if axis.kind in CALENDAR:
-        middle = series_of(axis.kind, np.floor(bin_means(axis)).astype(np.int64))
-        return middle.extend(pl.Series([None] * extra, dtype=middle.dtype)) if extra else middle
-    if axis.exact_values:
-        values = pl.Series(edges[:-1])
+        known = pl.Series([False, True])
+    elif not axis.numeric:
+        known = pl.Series([*axis.levels, *([OTHER] if axis.other else [])], dtype=pl.String)
+    elif axis.kind in CALENDAR:
+        known = series_of(axis.kind, np.floor(bin_means(axis)).astype(np.int64))
     else:
-        values = pl.Series(bin_means(axis))
-    return values.extend(pl.Series([None] * extra, dtype=values.dtype)) if extra else values
+        known = pl.Series(exact if axis.exact_values else bin_means(axis))
+    null = pl.Series([None] * (axis.cardinality - len(known)), dtype=known.dtype)
+    return known.append(null).gather(pl.Series(codes)).alias(axis.name)
 
 
 def other_names(axes: Sequence[Axis]) -> dict[str, str]:

@@ -9,19 +9,18 @@ in one step.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import stat
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from dpublish.errors import BundleError, InputError
-from dpublish.owned import temporary
+from dpublish.owned import temporary, write_through
 from dpublish.releases.bundle.manifest import TABLE_NAME
 from dpublish.releases.bundle.signatures import SIGNATURES
 
@@ -173,7 +172,6 @@ def write_container(
 
     With `owned` only the owner may read it; otherwise it has the permissions that the umask gives.
     """
-    ordered = in_order(members)
     if not path.name:
         raise BundleError(
             f"'{path}' names no file. Give a name that ends in {SUFFIX}, or a new folder."
@@ -185,7 +183,7 @@ def write_container(
             f"'{path}' exists already and a release is never overwritten by accident. Give "
             f"another name."
         )
-    content = [(name, members[name]) for name in ordered]
+    content = [(name, members[name]) for name in in_order(members)]
     try:
         with temporary(path, folder=not is_file_bundle(path), owned=owned) as fresh:
             if is_file_bundle(path):
@@ -193,9 +191,8 @@ def write_container(
                 publish_file(fresh, path, overwrite)
             else:
                 digest = _write_folder(fresh, content)
-                fresh.rename(
-                    path
-                )  # fails when a non-empty folder of that name has appeared meanwhile
+                # fails when a non-empty folder of that name has appeared meanwhile
+                fresh.rename(path)
         _flush_folder(path.parent)
     except OSError as error:
         reason = error.strerror or type(error).__name__
@@ -210,9 +207,7 @@ def write_member(folder: Path, name: str, content: bytes) -> None:
     try:
         with temporary(folder, owned=False) as fresh:
             with fresh.open("r+b") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+                write_through(file, content)
             fresh.replace(folder / name)
         _flush_folder(folder)
     except OSError as error:
@@ -260,9 +255,7 @@ def in_order(names: Iterable[str]) -> list[str]:
 def _write_folder(fresh: Path, members: list[tuple[str, bytes]]) -> str:
     for name, content in members:
         with (fresh / name).open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+            write_through(file, content)
     _flush_folder(fresh)
     return hashlib.sha256(members[0][1]).hexdigest()
 
@@ -292,14 +285,8 @@ def file_digest(path: Path) -> str:
 
 
 def _flush_folder(path: Path) -> None:
-    with _folder_handle(path) as handle:
-        os.fsync(handle)
-
-
-@contextlib.contextmanager
-def _folder_handle(path: Path) -> Iterator[int]:
     handle = os.open(path, os.O_RDONLY)
     try:
-        yield handle
+        os.fsync(handle)
     finally:
         os.close(handle)

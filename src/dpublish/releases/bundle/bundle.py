@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -23,7 +23,7 @@ from dpublish.releases.bundle.archive import (
     write_container,
     write_member,
 )
-from dpublish.releases.bundle.manifest import TABLE_NAME, check_format, check_manifest
+from dpublish.releases.bundle.manifest import TABLE_NAME, check_manifest
 from dpublish.releases.bundle.parquet_pages import Unbelievable, stated_rows
 from dpublish.releases.bundle.signatures import (
     SIGNATURES,
@@ -35,9 +35,6 @@ from dpublish.releases.bundle.signatures import (
     write_signatures,
 )
 from dpublish.releases.bundle.strict_json import MAX_BYTES, read_json, write_json
-
-if TYPE_CHECKING:
-    import polars as pl
 
 MAX_ROWS = 1 << 31
 _ROWS_PER_BYTE = 64
@@ -138,8 +135,7 @@ def pack_bundle(
             "bytes": len(data),
             "rows": frame.height,
         }
-    sealed = {**manifest, "files": files}
-    content = write_json(sealed, "The manifest")
+    content = write_json({**manifest, "files": files}, "The manifest")
     # what is written is what a reader will accept: the same check, on the same bytes
     check_manifest(read_json(content, "The manifest"), sealed=True)
     members[MANIFEST] = content
@@ -183,7 +179,6 @@ def read_bundle(path: str | Path) -> Bundle:
         )
     content = container.read(MANIFEST)
     manifest = read_json(content, MANIFEST)
-    check_format(manifest)
     check_manifest(manifest, sealed=True)
     listed, held = set(manifest["files"]), set(container.sizes) - {MANIFEST, SIGNATURES}
     if listed != held:
@@ -283,9 +278,9 @@ def verify_bundle(
         facts |= {
             "manifest_sha256": bundle.manifest_sha256,
             "format_version": manifest["format_version"],
+            "signatures": [one.facts() for one in bundle.signatures],
+            "files": {name: dict(entry) for name, entry in manifest["files"].items()},
         }
-        facts["signatures"] = [one.facts() for one in bundle.signatures]
-        facts["files"] = {name: dict(entry) for name, entry in manifest["files"].items()}
         kind = release_class(manifest["kind"])
         tables = {}
         for name in bundle.names:

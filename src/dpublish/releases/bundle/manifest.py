@@ -111,11 +111,8 @@ def read_domain(value: Any, *, limit: int | None = MAX_CELLS) -> Domain:
         raise BundleError(f"domain cannot be read ({type(error).__name__}).") from None
     if len(set(domain.names)) != len(domain.names):
         raise BundleError("domain names a column twice.")
-    size = 1
-    for axis in domain.axes:
-        size *= axis.cardinality
-        if limit is not None and size > limit:
-            raise BundleError("domain has more than 2^63 cells.")
+    if limit is not None and domain.size > limit:
+        raise BundleError("domain has more than 2^63 cells.")
     return domain
 
 

@@ -128,18 +128,16 @@ def _check_chunk(data: bytes, meta: Fields) -> int:
         if start > end or _whole(page, 2) > _MAX_PAGE_BYTES:
             raise Unbelievable
         asked += _whole(page, 2)
+        smaller = min(_whole(page, 2), _whole(page, 3))
         for place in (5, 7, 8):
             head = page.get(place)
             if head is None:
                 continue
-            if not isinstance(head, dict) or _whole(head, 1) > values:
-                raise Unbelievable
-            if _whole(head, 4 if place == 8 else 2) == _SHARED_PREFIXES:
-                raise Unbelievable
-            if place == 8 and max(_whole(head, 2), _whole(head, 3)) > values:
-                raise Unbelievable
-            if place == 8 and _whole(head, 5) + _whole(head, 6) > min(
-                _whole(page, 2), _whole(page, 3)
+            if (
+                _whole(head, 1) > values
+                or _whole(head, 4 if place == 8 else 2) == _SHARED_PREFIXES
+                or (place == 8 and max(_whole(head, 2), _whole(head, 3)) > values)
+                or (place == 8 and _whole(head, 5) + _whole(head, 6) > smaller)
             ):
                 raise Unbelievable
             seen += _whole(head, 1) if place != 7 else 0

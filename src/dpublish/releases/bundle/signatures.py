@@ -196,10 +196,9 @@ def read_signers(given: str | Path | Sequence[str | Path]) -> tuple[Signer, ...]
 
 def _signers_of(given: str | Path) -> list[Signer]:
     text = str(given).strip()
-    if isinstance(given, str):
-        named = _signer_of(text)
-        if named is not None:
-            return [named]
+    named = _signer_of(text) if isinstance(given, str) else None
+    if named is not None:
+        return [named]
     try:
         content = Path(given).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -212,18 +211,14 @@ def _signers_of(given: str | Path) -> list[Signer]:
         raise InputError(
             f"The file of public keys '{text[:80]}' cannot be read ({type(error).__name__})."
         ) from None
-    found = []
-    for line in content.splitlines():
-        if not line.strip() or line.startswith("#"):
-            continue
-        signer = _signer_of(line.strip())
-        if signer is None:
-            raise InputError(
-                f"'{text[:80]}' is not a file of public keys: a line of it is none. Public keys "
-                f"are '{LINE} ...'."
-            )
-        found.append(signer)
-    return found
+    lines = (line.strip() for line in content.splitlines() if not line.startswith("#"))
+    found = [_signer_of(line) for line in lines if line]
+    if None in found:
+        raise InputError(
+            f"'{text[:80]}' is not a file of public keys: a line of it is none. Public keys "
+            f"are '{LINE} ...'."
+        )
+    return [signer for signer in found if signer is not None]
 
 
 def _signer_of(text: str) -> Signer | None:

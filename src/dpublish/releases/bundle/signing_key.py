@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpublish.errors import BundleError, InputError
 from dpublish.outputs import as_path
-from dpublish.owned import open_owned
+from dpublish.owned import open_owned, write_through
 from dpublish.releases.bundle.signatures import (
     MAX_NAME,
     Signature,
@@ -93,20 +93,22 @@ class SigningKey:
             "public_key": self.public_key.hex(),
             **_protected(self, passphrase),
         }
+        taken = "'{}' exists already, and a key is never overwritten. Give another name."
         if public.exists():
-            raise InputError(
-                f"'{public}' exists already, and a key is never overwritten. Give another name."
-            )
+            raise InputError(taken.format(public))
         for place, content in (
             (path, write_json(value, "The key")),
             (public, (self.public_line() + "\n").encode()),
         ):
             try:
-                _write_new(place, content, secret=place is path)
+                with (
+                    public.open("xb")
+                    if place is public
+                    else os.fdopen(open_owned(path, os.O_WRONLY | os.O_EXCL), "wb")
+                ) as file:
+                    write_through(file, content)
             except FileExistsError:
-                raise InputError(
-                    f"'{place}' exists already, and a key is never overwritten. Give another name."
-                ) from None
+                raise InputError(taken.format(place)) from None
             except OSError as error:
                 raise InputError(
                     f"'{place}' cannot be written ({os.strerror(error.errno or 0)})."
@@ -239,14 +241,3 @@ def _derived(passphrase: str, salt: bytes, costs: Mapping[str, int]) -> bytes:
 def _bound(public_key: bytes, name: str) -> bytes:
     """What the protection vouches for besides the seed."""
     return _AAD + public_key + name.encode()
-
-
-def _write_new(path: Path, content: bytes, *, secret: bool) -> None:
-    with (
-        os.fdopen(open_owned(path, os.O_WRONLY | os.O_EXCL), "wb")
-        if secret
-        else path.open("xb") as file
-    ):
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())

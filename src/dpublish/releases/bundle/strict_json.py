@@ -78,8 +78,7 @@ def _walk(root: Any, what: str) -> None:
         if depth > MAX_DEPTH:
             raise BundleError(f"{what} is nested more than {MAX_DEPTH} levels deep.")
         if isinstance(value, dict):
-            stack += [(item, depth + 1) for item in value.values()]
-            stack += [(key, depth + 1) for key in value]
+            stack += [(item, depth + 1) for item in (*value.values(), *value)]
         elif isinstance(value, list):
             stack += [(item, depth + 1) for item in value if isinstance(item, dict | list | str)]
         elif isinstance(value, str):

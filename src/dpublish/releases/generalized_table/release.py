@@ -44,6 +44,7 @@ from dpublish.releases.frames import (
     marginal_frame,
     marginal_shape,
     named_columns,
+    read_columns,
     rows_to_draw,
     sql_table,
 )
@@ -60,7 +61,6 @@ class GeneralizedRelease(CellsRelease):
     def parse(self) -> None:
         manifest, tables = self.manifest, self.tables
         self.domain: Domain = read_domain(manifest.get("domain"))
-        domain = self.domain
         facts = table(manifest, "facts", "manifest")
         scales = facts.get("scales")
         if not isinstance(scales, list) or not scales or len(scales) > 10_000:
@@ -68,52 +68,42 @@ class GeneralizedRelease(CellsRelease):
         spreads = [
             laplace_cumulants(fraction({"scale": text}, "scale", "facts")) for text in scales
         ]
-        axes = range(len(domain.axes))
+        axes = range(len(self.domain.axes))
         if set(tables) != {"regions", *(f"order_{place}" for place in axes)}:
             raise BundleError(
                 f"A generalised table holds regions and one order per column; this one holds: "
                 f"{sorted(tables)}."
             )
         kinds = {f"{end}_{place}": pl.Int32 for place in axes for end in ("low", "high")}
-        regions = tables["regions"]
-        if dict(regions.schema) != {**kinds, "count": pl.Int64, "depth": pl.Int32} or sum(
-            regions.null_count().row(0)
-        ):
-            raise BundleError(
-                "regions.parquet must have low and high for every column, count and depth, "
-                "without nulls."
-            )
-        depth = regions["depth"].to_numpy()
-        if regions.height and not 0 <= depth.min() <= depth.max() < len(scales):
+        *ends, counts, depth = read_columns(
+            tables["regions"],
+            {**kinds, "count": pl.Int64, "depth": pl.Int32},
+            "regions.parquet must have low and high for every column, count and depth, "
+            "without nulls.",
+        )
+        if depth.size and not 0 <= depth.min() <= depth.max() < len(scales):
             raise BundleError("regions.parquet names a noise scale that is not there.")
-        volume = np.ones(regions.height)
-        for place, axis in enumerate(domain.axes):
-            order = tables[f"order_{place}"]
-            every = dict(order.schema) == {"code": pl.Int32} and not order["code"].null_count()
-            if not every or not np.array_equal(
-                np.sort(order["code"].to_numpy()), np.arange(axis.cardinality)
-            ):
-                raise BundleError(
-                    f"order_{place}.parquet must list every code of '{axis.name}' once."
-                )
-            low, high = regions[f"low_{place}"].to_numpy(), regions[f"high_{place}"].to_numpy()
+        self._low: list[NDArray[np.int32]] = ends[::2]
+        self._high: list[NDArray[np.int32]] = ends[1::2]
+        self._order: list[NDArray[np.int32]] = []
+        volume = np.ones(depth.size)
+        for place, (axis, low, high) in enumerate(
+            zip(self.domain.axes, self._low, self._high, strict=True)
+        ):
+            refusal = f"order_{place}.parquet must list every code of '{axis.name}' once."
+            self._order += read_columns(tables[f"order_{place}"], {"code": pl.Int32}, refusal)
+            if not np.array_equal(np.sort(self._order[place]), np.arange(axis.cardinality)):
+                raise BundleError(refusal)
             if (low < 0).any() or (high <= low).any() or (high > axis.cardinality).any():
                 raise BundleError(
                     f"regions.parquet names values of '{axis.name}' that are not there."
                 )
             volume *= high - low
-        if abs(float(volume.sum()) - domain.size) > 1e-6 * domain.size:
+        if abs(float(volume.sum()) - self.domain.size) > 1e-6 * self.domain.size:
             raise BundleError("The regions do not cover the domain once.")
-        if not within_limits(regions["count"].to_numpy()):
+        if not within_limits(counts):
             raise BundleError("A count is not believable.")
-        self._low: list[NDArray[np.int32]] = [regions[f"low_{place}"].to_numpy() for place in axes]
-        self._high: list[NDArray[np.int32]] = [
-            regions[f"high_{place}"].to_numpy() for place in axes
-        ]
-        self._order: list[NDArray[np.int32]] = [
-            self.tables[f"order_{place}"]["code"].to_numpy() for place in axes
-        ]
-        self.counts: NDArray[np.int64] = regions["count"].to_numpy()
+        self.counts: NDArray[np.int64] = counts
         self._k2, self._k4 = (
             np.array([spread[part] for spread in spreads])[depth] for part in (0, 1)
         )
@@ -271,12 +261,15 @@ class GeneralizedRelease(CellsRelease):
 
     def to_frame(self) -> pl.DataFrame:
         """One row a region: the values of each column as text, and the noisy count as `weight`."""
-        columns: dict[str, list[str] | NDArray[np.int64]] = {}
-        for place, axis in enumerate(self.domain.axes):
-            columns[axis.name] = [
-                self._described(axis.labels, self._order[place][low:high])
-                for low, high in zip(self._low[place], self._high[place], strict=True)
+        columns = {
+            axis.name: [
+                self._described(axis.labels, order[low:high])
+                for low, high in zip(lows, highs, strict=True)
             ]
+            for axis, order, lows, highs in zip(
+                self.domain.axes, self._order, self._low, self._high, strict=True
+            )
+        }
         return pl.DataFrame({**columns, free_name("weight", self.domain.names): self.counts})
 
     @staticmethod
@@ -310,10 +303,11 @@ class GeneralizedRelease(CellsRelease):
         )
 
     def summary(self) -> dict[str, str]:
-        rows = super().summary()
-        rows["columns"] = ", ".join(self.domain.names)
-        rows["regions"] = f"{self.counts.size:,} of {self.domain.size:,} cells"
-        return rows
+        return {
+            **super().summary(),
+            "columns": ", ".join(self.domain.names),
+            "regions": f"{self.counts.size:,} of {self.domain.size:,} cells",
+        }
 
     def sections(self) -> Report:
         shows = (

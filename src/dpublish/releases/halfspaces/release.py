@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -32,10 +32,7 @@ from dpublish.present.report import (
 from dpublish.query.constants import quoted
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import fraction, table, text, whole
-
-if TYPE_CHECKING:
-    from dpublish.declare.grid import Grid
-
+from dpublish.releases.frames import read_columns
 
 COUNTS_SCHEMA: dict[str, Any] = {"count": pl.Int64}
 MAX_CELLS = 1 << 22
@@ -54,14 +51,16 @@ class HalfspacesRelease(Release):
         self.sectors = sectors = _read_sectors(facts)
         if set(tables) != {"counts"}:
             raise BundleError("A halfspaces release holds one table, counts.parquet.")
-        frame = tables["counts"]
-        if dict(frame.schema) != COUNTS_SCHEMA or frame["count"].null_count():
-            raise BundleError("counts.parquet must have the column count (Int64) without nulls.")
-        if frame.height != sectors.projections * sectors.cells:
+        (counts,) = read_columns(
+            tables["counts"],
+            COUNTS_SCHEMA,
+            "counts.parquet must have the column count (Int64) without nulls.",
+        )
+        if counts.size != sectors.projections * sectors.cells:
             raise BundleError("counts.parquet must hold one count per cell of every projection.")
-        if not within_limits(frame["count"].to_numpy()):
+        if not within_limits(counts):
             raise BundleError("counts.parquet holds a count that is not believable.")
-        counts = frame["count"].to_numpy().reshape(sectors.projections, -1)
+        counts = counts.reshape(sectors.projections, -1)
         self.counts: NDArray[np.float64] = counts.astype(np.float64)
 
     @property

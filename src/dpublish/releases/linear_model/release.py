@@ -30,7 +30,7 @@ from dpublish.present.report import (
 )
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import MAX_AXES, read_domain, table, text, whole
-from dpublish.releases.frames import column_values
+from dpublish.releases.frames import column_values, read_columns
 
 COEFFICIENTS_SCHEMA = {"model": pl.UInt32, "feature": pl.UInt32, "multiple": pl.Int64}
 LOSSES = ("logistic", "huber")
@@ -77,9 +77,8 @@ class LinearModelRelease(Release):
         self.features = LinearFeatures(_read_encoding(facts), str(facts["coding"]))
         if self.features.dimension != dimension:
             raise BundleError("facts: 'dimension' does not fit the encoding.")
-        _check_coefficients(tables, models, dimension)
-        multiples = tables["coefficients"]["multiple"].to_numpy().astype(np.float64)
-        self.coefficients: FloatArray = multiples.reshape(models, -1) * float(Fraction(grid))
+        multiples = _read_multiples(tables, models, dimension)
+        self.coefficients: FloatArray = multiples * float(Fraction(grid))
         """One row a model, for features as `LinearFeatures` codes them."""
 
     @property
@@ -187,27 +186,24 @@ def _read_encoding(facts: Mapping[str, Any]) -> tuple[Axis, ...]:
     return axes
 
 
-def _check_coefficients(tables: Mapping[str, pl.DataFrame], models: int, dimension: int) -> None:
+def _read_multiples(tables: Mapping[str, pl.DataFrame], models: int, dimension: int) -> FloatArray:
     if set(tables) != {"coefficients"}:
         raise BundleError(
             f"A linear model holds one table, coefficients.parquet; this one holds: "
             f"{sorted(tables)}."
         )
-    frame = tables["coefficients"]
-    if dict(frame.schema) != COEFFICIENTS_SCHEMA or any(
-        frame[name].null_count() for name in COEFFICIENTS_SCHEMA
-    ):
-        raise BundleError(
-            "coefficients.parquet must have the columns model, feature (UInt32) and multiple "
-            "(Int64), no nulls."
-        )
+    model, feature, multiple = read_columns(
+        tables["coefficients"],
+        COEFFICIENTS_SCHEMA,
+        "coefficients.parquet must have the columns model, feature (UInt32) and multiple "
+        "(Int64), no nulls.",
+    )
     places = np.arange(models * dimension)
-    if (
-        frame.height != places.size
-        or np.any(frame["model"].to_numpy() != places // dimension)
-        or np.any(frame["feature"].to_numpy() != places % dimension)
+    if not np.array_equal(model, places // dimension) or not np.array_equal(
+        feature, places % dimension
     ):
         raise BundleError("coefficients.parquet must list every model and feature once, in order.")
+    return multiple.astype(np.float64).reshape(models, -1)
 
 
 SHOWN = 20

@@ -27,6 +27,7 @@ from dpublish.releases.frames import (
     marginal_frame,
     marginal_shape,
     named_columns,
+    read_columns,
     sample_rows,
     sql_frame,
 )
@@ -78,15 +79,11 @@ class SyntheticRelease(CellsRelease):
             raise BundleError(
                 "A synthetic release holds cells.parquet (and may hold asked.parquet)."
             )
-        frame = tables["cells"]
-        if dict(frame.schema) != CELLS_SCHEMA or any(
-            frame[name].null_count() for name in CELLS_SCHEMA
-        ):
-            raise BundleError(
-                "cells.parquet must have the columns cell (UInt64) and weight (Float64) without "
-                "nulls."
-            )
-        cells, weights = frame["cell"].to_numpy(), frame["weight"].to_numpy()
+        cells, weights = read_columns(
+            tables["cells"],
+            CELLS_SCHEMA,
+            "cells.parquet must have the columns cell (UInt64) and weight (Float64) without nulls.",
+        )
         if not cells.size or int(cells[-1]) >= self.domain.size or np.any(cells[1:] <= cells[:-1]):
             raise BundleError("cells.parquet must list cells of the domain in order, each once.")
         if (
@@ -95,14 +92,12 @@ class SyntheticRelease(CellsRelease):
             or float(weights.sum()) > 2 * MAX_ROWS
         ):
             raise BundleError("cells.parquet holds a weight that is not believable.")
-        asked = tables.get("asked")
-        if asked is not None and (
-            dict(asked.schema) != ASKED_SCHEMA
-            or any(asked[name].null_count() for name in ASKED_SCHEMA)
-        ):
-            raise BundleError(
+        if "asked" in tables:
+            read_columns(
+                tables["asked"],
+                ASKED_SCHEMA,
                 "asked.parquet must have the columns query (UInt32) and answer (Int64) without "
-                "nulls."
+                "nulls.",
             )
         self.error_bound = float(bound)
         self.cells: NDArray[np.uint64] = cells
@@ -182,10 +177,8 @@ class SyntheticRelease(CellsRelease):
             low, high = counts_between(*(ends.reshape(-1) for ends in self.limits.table(places)))
         counts = np.clip(counts, low, high)
         reach = np.maximum(counts - low, high - counts)
-        error = (
-            np.minimum(np.where(reach <= self._bound * (1 + 1e-9), self._bound, reach), high - low)
-            / 2
-        )
+        near = reach <= self._bound * (1 + 1e-9)
+        error = np.minimum(np.where(near, self._bound, reach), high - low) / 2
         return marginal_frame(
             self.domain,
             places,
