@@ -65,8 +65,8 @@ class Estimate:
     def written(self) -> tuple[str, str, str]:
         """Value, low and high as people write them."""
         if "calendar" in self.details:
-            ends = (self.details[name] for name in ("moment", "low_moment", "high_moment"))
-            value, low, high = (str(one) for one in ends)
+            ends = ("moment", "low_moment", "high_moment")
+            value, low, high = (str(self.details[name]) for name in ends)
             return value, low, high
         if self.measure == "count":
             return f"{self.value:,.0f}", f"{self.low:,.0f}", f"{self.high:,.0f}"
@@ -97,20 +97,14 @@ class Estimate:
             "standard error": plain(self.standard_error),
             "note": "; ".join([self.note, *self.warnings]) if self.note else "",
         }
-        cells = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
-            f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
-            for name, text in rows.items()
-            if text
-        )
-        return f"<table>{cells}</table>"
+        return notebook_table({name: text for name, text in rows.items() if text})
 
     def to_pandas(self) -> Any:
         """One row: measure, value, standard_error, low, high, level, and what is to be said."""
         import pandas as pd
 
-        words = {**self.words(), "warnings": "; ".join(self.warnings)}
-        return pd.DataFrame([{"measure": self.measure, **self.numbers(), **words}])
+        said = {**self.words(), "warnings": "; ".join(self.warnings)}
+        return pd.DataFrame([{"measure": self.measure, **self.numbers(), **said}])
 
     def to_json(self) -> dict[str, Any]:
         """All that the estimate says, under the names of its attributes."""
@@ -119,6 +113,16 @@ class Estimate:
             for name, value in self.details.items()
         }
         return {**self.numbers(), **more, **self.words()}
+
+
+def notebook_table(rows: Mapping[str, str]) -> str:
+    """Names and texts as a notebook shows them."""
+    cells = "".join(
+        f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
+        f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
+        for name, text in rows.items()
+    )
+    return f"<table>{cells}</table>"
 
 
 def plain(number: float, digits: int = 4) -> str:

@@ -55,7 +55,7 @@ def bar_chart(bars: Sequence[Bar], title: str) -> str:
     )
     bent = spans_decades(np.array([bar.drawn()[0] for bar in bars]))
     left = _LEFT + _LETTER * max(
-        0, max((len(_shown(bar)) for bar in bars), default=0) - _SHORT_LABEL
+        0, max((len(shortened(bar.label, _LABEL_LENGTH)) for bar in bars), default=0) - _SHORT_LABEL
     )
     room = _WIDTH - left - _RIGHT
 
@@ -91,8 +91,9 @@ def _marks(longest: float, *, bent: bool) -> list[float]:
     return [step * place for place in range(int(longest * 1.0001 / step) + 1)]
 
 
-def _shown(bar: Bar) -> str:
-    return bar.label if len(bar.label) <= _LABEL_LENGTH else bar.label[: _LABEL_LENGTH - 1] + "…"
+def shortened(text: str, most: int) -> str:
+    """A text of at most so many letters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _bar(
@@ -118,7 +119,7 @@ def _bar(
     return [
         f"<g><title>{full}: {bar.value:,.0f} ({exact})</title>",
         f'<text class="label" x="{left - 8:.1f}" y="{middle + 4:.1f}" '
-        f'text-anchor="end">{safe_text(_shown(bar))}</text>',
+        f'text-anchor="end">{safe_text(shortened(bar.label, _LABEL_LENGTH))}</text>',
         f'<rect class="bar" x="{left:.1f}" y="{y + 3:.1f}" width="{max(x - left, 0):.1f}" '
         f'height="{_ROW - 6}"/>',
         f'<line class="error" x1="{low:.1f}" y1="{middle:.1f}" x2="{high:.1f}" y2="{middle:.1f}"/>',

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.grid import Floats
 from dpublish.errors import QueryError
-from dpublish.present.charts import LOG, spans_decades
+from dpublish.present.charts import LOG, shortened, spans_decades
 from dpublish.present.report import axis_title, bin_lengths, level_label
 
 try:
@@ -90,7 +90,7 @@ def error_bars(axes: Any, places: NDArray[Any], value: Floats, low: Floats, high
 
 def short_label(label: str, length: int) -> str:
     # a dollar sign would start a formula
-    cut = label if len(label) <= length else label[: length - 1] + "…"
+    cut = shortened(label, length)
     return "".join(c if c.isprintable() else "·" for c in cut).replace("$", r"\$")
 
 

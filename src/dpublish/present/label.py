@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpublish.present.charts import safe_text
+from dpublish.present.charts import safe_text, shortened
 
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:720px;margin:2em auto;padding:0 1em;"
@@ -63,7 +63,7 @@ class Label:
                 f"{safe_text(text)}</text>"
             )
 
-        write(_short(f"Privacy label: {self.title}", 52), _LEFT, size=22, bold=True)
+        write(shortened(f"Privacy label: {self.title}", 52), _LEFT, size=22, bold=True)
         y += 30
         write(f"differentially private, {self.cost}", _LEFT, size=17)
         y += 30
@@ -94,7 +94,7 @@ class Label:
         )
 
     def _seal(self) -> str:
-        lines = [self.title[:48], "differentially private", self.cost]
+        lines = (self.title[:48], "differentially private", self.cost)
         text = "".join(
             f'<text x="200" y="{30 + 28 * place}" text-anchor="middle" '
             f'font-size="{18 - 3 * (place > 0)}"'
@@ -106,10 +106,6 @@ class Label:
             'xmlns="http://www.w3.org/2000/svg"><rect x="2" y="2" width="396" height="106" '
             f'rx="10" fill="#f5f7fa" stroke="{_EDGE}" stroke-width="3"/>{text}</svg>'
         )
-
-
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _broken(text: str, width: int) -> list[str]:

@@ -23,7 +23,7 @@ from dpublish.outputs import write_html
 from dpublish.present.charts import Bar
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.statement import guesses, meaning
-from dpublish.query.constants import quoted
+from dpublish.query.constants import quoted, quoted_text
 from dpublish.releases.bundle.manifest import read_cost
 
 if TYPE_CHECKING:
@@ -509,8 +509,7 @@ def example_predicate(domain: Domain) -> str:
         start = first.label(0).split("..")[0]
         bound = f"'{start}'" if first.kind in CALENDAR else f"{first.edges[0]:g}"
         return f"{quoted(first.name)} >= {bound}"
-    level = first.levels[0].replace("'", "''")
-    return f"{quoted(first.name)} = '{level}'"
+    return f"{quoted(first.name)} = {quoted_text(first.levels[0])}"
 
 
 def listed(names: tuple[str, ...]) -> str:

@@ -48,6 +48,11 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def quoted_text(text: str) -> str:
+    """A text as conditions and SQL take it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 @contextmanager
 def parser_quiet() -> Iterator[None]:
     """Of what it does not know, such as EXPLAIN, the parser logs a warning of its own, which quotes

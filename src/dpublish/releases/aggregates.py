@@ -172,8 +172,7 @@ class AggregatesRelease(Release):
 
     def sum(self, of: str, *, where: str | None = None, level: float = 0.95) -> Estimate:
         """The sum of a column, or of an expression, over the rows that meet `where`."""
-        asked = self._asked(of)
-        return self.aggregate("sum", asked, self._where(where), level)
+        return self.aggregate("sum", self._asked(of), self._where(where), level)
 
     def share(self, of: str, *, where: str | None = None, level: float = 0.95) -> Estimate:
         """Of the rows that meet `where`, the share that meets a condition."""
@@ -223,8 +222,7 @@ class AggregatesRelease(Release):
             and tables[0].sums.independent
             and not (tables[0].touched & tables[1].touched).any()
         )
-        part = alpha if together else alpha / 2
-        found = [self._mean(asked, node, part)[0] for node in nodes]
+        found = [self._mean(asked, node, alpha if together else alpha / 2)[0] for node in nodes]
         notes = map(self._note, (asked, asked), nodes, found, tables)
         note = next((one for one in notes if one != COUNTED), COUNTED)
         return difference(*found, independent=together).estimate(level, "difference", note)
@@ -236,8 +234,7 @@ class AggregatesRelease(Release):
         if not isinstance(where, Chosen):
             return self.met(where, level)
         ones = np.ones(())
-        asked = Asked("rows", Numbers((), ones, ones, ones))
-        one = self.aggregate("sum", asked, where, level)
+        one = self.aggregate("sum", Asked("rows", Numbers((), ones, ones, ones)), where, level)
         low, high = (float(end) for end in integer_rows(one.low, one.high))
         return replace(one, measure="count", low=max(0.0, low), high=max(0.0, high))
 
@@ -399,8 +396,11 @@ def places_named(query: str, domain: Domain) -> list[int]:
         return list(range(len(domain.names)))
     named = {column.name.lower() for column in tree.find_all(exp.Column)}
     flags = other_names(domain.axes)
-    wanted = [{name.lower(), flags.get(name, name).lower()} for name in domain.names]
-    return [place for place, names in enumerate(wanted) if names & named]
+    return [
+        place
+        for place, name in enumerate(domain.names)
+        if named & {name.lower(), flags.get(name, name).lower()}
+    ]
 
 
 def _condition_of(tree: Tree) -> Tree | None:
@@ -456,8 +456,10 @@ def as_moment(one: Estimate, kind: str, last: int) -> Estimate:
     """An estimate in days or seconds, as whole ones that are no later than the last."""
     value, low = (min(math.floor(end), last) for end in (one.value, one.low))
     high = min(math.ceil(one.high), last)
-    ends = (("moment", value), ("low_moment", low), ("high_moment", high))
-    said = {name: spelled(kind, number) for name, number in ends}
+    said = {
+        name: spelled(kind, number)
+        for name, number in (("moment", value), ("low_moment", low), ("high_moment", high))
+    }
     return replace(
         one,
         value=float(value),

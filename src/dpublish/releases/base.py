@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import html
 import importlib
 import importlib.util
 import math
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dpublish.catalogue import RELEASES
 from dpublish.errors import BundleError, QueryError, did_you_mean
+from dpublish.estimate import notebook_table
 from dpublish.privacy.statement import correction
 from dpublish.releases.bundle.bundle import Verification, read_bundle, verify_bundle, write_bundle
 from dpublish.releases.bundle.manifest import check_manifest, read_cost
@@ -92,10 +92,13 @@ class Release(abc.ABC):
             return made
         from dpublish.present.report import Report, how_it_was_made
 
-        lead = (
-            f"This is a release of kind {self.kind}, made by the method {self.manifest['method']}."
+        return Report(
+            lead=f"This is a release of kind {self.kind}, made by the method "
+            f"{self.manifest['method']}.",
+            tiles=(),
+            sections=[how_it_was_made(self)],
+            limits=(),
         )
-        return Report(lead=lead, tiles=(), sections=[how_it_was_made(self)], limits=())
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -167,8 +170,7 @@ class Release(abc.ABC):
             axis.get("other") or (axis.get("missing") and axis.get("outside") == "clip")
             for axis in axes
         )
-        known = rows and kept and axes and math.isfinite(self.max_rows)
-        return int(self.max_rows) if known else None
+        return int(self.max_rows) if rows and kept and axes and self.max_rows < math.inf else None
 
     @property
     def publishable(self) -> bool:
@@ -204,15 +206,14 @@ class Release(abc.ABC):
 
     def summary(self) -> dict[str, str]:
         """A few lines that say what this is."""
-        rows = {
+        seeded = {"warning": "made with a fixed seed: not publishable"}
+        return {
             "data set": str(self.manifest["dataset"]),
             "method": str(self.manifest["method"]),
             "made": str(self.manifest["created"]),
             "guarantee": self.privacy,
+            **({} if self.publishable else seeded),
         }
-        if not self.publishable:
-            rows["warning"] = "made with a fixed seed: not publishable"
-        return rows
 
     def report(self, path: str | Path) -> Path:
         """Write one self-contained HTML report about this release."""
@@ -248,12 +249,7 @@ class Release(abc.ABC):
         )
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(key)}</th><td "
-            f"style='text-align:left'>{html.escape(value)}</td></tr>"
-            for key, value in self.summary().items()
-        )
-        return f"<table>{rows}</table>"
+        return notebook_table(self.summary())
 
 
 def release_class(kind: str) -> type[Release]:
@@ -285,8 +281,7 @@ def open_release(path: str | Path) -> Release:
     dpublish.errors.InputError: There is no release at 'absent.dpr'.
     """
     bundle = read_bundle(path)
-    kind = release_class(bundle.manifest["kind"])
-    release = kind(
+    release = release_class(bundle.manifest["kind"])(
         bundle.manifest, {name: bundle.table(name) for name in bundle.names}, path=Path(path)
     )
     release.signatures = bundle.signatures

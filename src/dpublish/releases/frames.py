@@ -94,15 +94,16 @@ def column_values(axis: Axis, codes: Codes) -> pl.Series:
     '(other)' stays a text where the column is text and is null elsewhere: it stands for no one
     number.
     """
-    exact = np.array(axis.edges[:-1], dtype=np.float64 if axis.kind == "real" else np.int64)
     if axis.kind == "boolean":
         known = pl.Series([False, True])
     elif not axis.numeric:
         known = pl.Series([*axis.levels, *([OTHER] if axis.other else [])], dtype=pl.String)
     elif axis.kind in CALENDAR:
         known = series_of(axis.kind, np.floor(bin_means(axis)).astype(np.int64))
+    elif axis.exact_values:
+        known = pl.Series(np.array(axis.edges[:-1], dtype=np.int64))
     else:
-        known = pl.Series(exact if axis.exact_values else bin_means(axis))
+        known = pl.Series(bin_means(axis))
     null = pl.Series([None] * (axis.cardinality - len(known)), dtype=known.dtype)
     return known.append(null).gather(pl.Series(codes)).alias(axis.name)
 
@@ -148,7 +149,6 @@ def drawn_values(axis: Axis, codes: Codes, generator: np.random.Generator) -> pl
         low, high = edges[bins], edges[bins + 1]
         place = place_in_bin(tilts_of(axis), bins, generator.random(len(codes)))
         drawn = np.minimum(low + (high - low) * place, np.nextafter(high, low))
-        values = pl.Series(drawn)
     else:
         whole = np.array(axis.edges, dtype=np.int64)
         if axis.tilts:
@@ -157,8 +157,7 @@ def drawn_values(axis: Axis, codes: Codes, generator: np.random.Generator) -> pl
             drawn = whole[bins] + np.minimum((place * width).astype(np.int64), width - 1)
         else:
             drawn = generator.integers(whole[bins], whole[bins + 1])
-        calendar = axis.kind in CALENDAR
-        values = series_of(axis.kind, drawn) if calendar else pl.Series(drawn)
+    values = series_of(axis.kind, drawn) if axis.kind in CALENDAR else pl.Series(drawn)
     return pl.select(
         pl.when(pl.Series(declared)).then(values).otherwise(None).alias(axis.name)
     ).to_series()

@@ -21,7 +21,7 @@ from dpublish.errors import PublishError
 from dpublish.present.charts import visible
 from dpublish.present.page.summaries import LEVEL, summary, summary_by_group
 from dpublish.present.report import axis_title, bin_lengths, level_label, said_of_bins
-from dpublish.query.constants import quoted
+from dpublish.query.constants import quoted, quoted_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -324,7 +324,7 @@ def condition(axis: Axis, first: int, last: int) -> str:
     if last >= axis.base or '"' in axis.name:
         return ""
     if not axis.numeric:
-        levels = [_text(level) for level in axis.levels[first : last + 1]]
+        levels = [quoted_text(level) for level in axis.levels[first : last + 1]]
         return f"{name} = {levels[0]}" if len(levels) == 1 else f"{name} in ({', '.join(levels)})"
     if axis.kind in CALENDAR:
         start = axis.label(first).split("..")[0]
@@ -342,12 +342,7 @@ def group_condition(axis: Axis, codes: Sequence[int]) -> str:
         return condition(axis, codes[0], codes[-1])
     if axis.numeric or codes[-1] >= axis.base or '"' in axis.name:
         return ""
-    return f"{quoted(axis.name)} in ({', '.join(_text(axis.levels[code]) for code in codes)})"
-
-
-def _text(level: str) -> str:
-    doubled = level.replace("'", "''")
-    return f"'{doubled}'"
+    return f"{quoted(axis.name)} in ({', '.join(quoted_text(axis.levels[code]) for code in codes)})"
 
 
 # -- trees over numbers, and baskets

@@ -66,6 +66,10 @@ class Bundle:
         """
         return archive_digest(self._container, signed=signed)
 
+    def members(self) -> dict[str, bytes]:
+        """All that it consists of, byte by byte."""
+        return {name: self._container.read(name) for name in self._container.sizes}
+
     @property
     def padded(self) -> bool:
         """Whether a file holds bytes that belong to none of its members."""
@@ -145,8 +149,7 @@ def pack_bundle(
 def copy_bundle(bundle: Bundle, path: str | Path, *, overwrite: bool = False) -> str:
     """The same members, byte by byte, in a file or a folder of another name. Returns what
     `write_bundle` does."""
-    members = {name: bundle._container.read(name) for name in bundle._container.sizes}
-    return write_container(as_path(path), members, overwrite=overwrite)
+    return write_container(as_path(path), bundle.members(), overwrite=overwrite)
 
 
 def add_signature(path: str | Path, sign: Callable[[bytes], Signature]) -> tuple[Signature, ...]:
@@ -158,14 +161,14 @@ def add_signature(path: str | Path, sign: Callable[[bytes], Signature]) -> tuple
     bundle = read_bundle(path)
     open_release(path)
     fresh = sign(bundle._container.read(MANIFEST))
-    signatures = (*(one for one in bundle.signatures if one.public_key != fresh.public_key), fresh)
-    content = write_signatures(signatures)
+    others = (one for one in bundle.signatures if one.public_key != fresh.public_key)
+    content = write_signatures((*others, fresh))
     if path.is_dir():
         write_member(path, SIGNATURES, content)
     else:
-        members = {name: bundle._container.read(name) for name in bundle._container.sizes}
         owned = not path.stat().st_mode & 0o077
-        write_container(path, {**members, SIGNATURES: content}, overwrite=True, owned=owned)
+        members = {**bundle.members(), SIGNATURES: content}
+        write_container(path, members, overwrite=True, owned=owned)
     return read_bundle(path).signatures
 
 

@@ -113,12 +113,14 @@ def write_signatures(signatures: Iterable[Signature]) -> bytes:
     listed = sorted(signatures, key=lambda one: one.public_key)
     if not 1 <= len(listed) <= MAX_SIGNATURES:
         raise BundleError(f"A release has 1 to {MAX_SIGNATURES} signatures, not {len(listed)}.")
-    value = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "signatures": [one.to_json() for one in listed],
-    }
-    return write_json(value, SIGNATURES)
+    return write_json(
+        {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "signatures": [one.to_json() for one in listed],
+        },
+        SIGNATURES,
+    )
 
 
 def read_signatures(content: bytes, manifest: bytes) -> tuple[Signature, ...]:
@@ -185,7 +187,7 @@ def public_line(public_key: bytes, name: str) -> str:
 def read_signers(given: str | Path | Sequence[str | Path]) -> tuple[Signer, ...]:
     """Trusted keys: files of public keys, or public keys, or fingerprints, as text. Any one of them
     will do."""
-    many = [given] if isinstance(given, str | Path) else list(given)
+    many = [given] if isinstance(given, str | Path) else given
     found = tuple(signer for one in many for signer in _signers_of(one))
     if not found:
         raise InputError(

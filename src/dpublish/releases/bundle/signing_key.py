@@ -73,8 +73,7 @@ class SigningKey:
         value = _read_file(path)
         broken = InputError(f"'{path}' is not a signing key of this version, or it is damaged.")
         try:
-            seed = _unlocked(path, value, passphrase)
-            key = cls.from_seed(seed, value["name"])
+            key = cls.from_seed(_unlocked(path, value, passphrase), value["name"])
         except (KeyError, TypeError, ValueError, AttributeError):
             raise broken from None
         if key.public_key.hex() != value.get("public_key"):

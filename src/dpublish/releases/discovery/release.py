@@ -42,7 +42,6 @@ FRAME = {
 LONGEST = 100
 MAX_FOUND = 1 << 20
 _ACTING = ("Cc", "Cf", "Cs", "Zl", "Zp")
-_KINDS = DISCOVERED_KINDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +82,7 @@ class DiscoveryRelease(Release):
     own: ClassVar[tuple[str, ...]] = ("to_schema",)
 
     def parse(self) -> None:
-        facts = table(self.manifest, "facts", "manifest")
-        given = facts.get("columns")
+        given = table(self.manifest, "facts", "manifest").get("columns")
         if not isinstance(given, list) or not 1 <= len(given) <= MAX_AXES:
             raise BundleError("facts: 'columns' must list what was found of each column.")
         self.found: tuple[Found, ...] = tuple(_found(item) for item in given)
@@ -97,8 +95,7 @@ class DiscoveryRelease(Release):
     @property
     def source(self) -> str:
         """What a schema says about where its levels and bounds come from."""
-        receipt = self.manifest["receipt"]
-        said = f"discovered, receipt {receipt['key']}"
+        said = f"discovered, receipt {self.manifest['receipt']['key']}"
         return said if self.publishable else f"{said} (made with a fixed seed)"
 
     def to_schema(self, start: Schema) -> Schema:
@@ -133,16 +130,17 @@ class DiscoveryRelease(Release):
         return {**super().summary(), **{one.name: described(one) for one in self.found}}
 
     def sections(self) -> Report:
-        names = tuple(one.name for one in self.found)
-        found = sum(one.anything for one in self.found)
         return Report(
             lead=(
                 "This release says what a schema has to say of ",
-                Strong(listed(names)),
+                Strong(listed(tuple(one.name for one in self.found))),
                 ". It was found out from private rows, with noise, for a part of a budget.",
             ),
             tiles=[
-                (f"{found:,}", "columns about which something was found"),
+                (
+                    f"{sum(one.anything for one in self.found):,}",
+                    "columns about which something was found",
+                ),
                 (f"{sum(len(one.levels) for one in self.found):,}", "levels"),
             ],
             sections=[how_it_was_made(self), _columns(self)],
@@ -166,7 +164,7 @@ def _found(item: Any) -> Found:
         raise BundleError("facts: each column must be an object.")
     name, kind = text(item, "name", "column"), text(item, "kind", "column")
     where = f"column '{name[:80]}'"
-    if len(name) > MAX_NAME or kind not in _KINDS:
+    if len(name) > MAX_NAME or kind not in DISCOVERED_KINDS:
         raise BundleError(f"{where}: the name or the kind is not one that can be discovered.")
     threshold = whole(item, "threshold", where, lowest=1)
     if kind == "categorical":
@@ -197,9 +195,8 @@ def _read_levels(item: Mapping[str, Any], name: str, where: str, threshold: int)
         raise BundleError(f"{where}: a level is no printed text of at most {LONGEST} letters.")
     if not isinstance(counts, list) or len(counts) != len(levels):
         raise BundleError(f"{where}: there must be one count for each level.")
-    for count in counts:
-        if isinstance(count, bool) or not isinstance(count, int) or not threshold < count < 1 << 62:
-            raise BundleError(f"{where}: counts must be whole numbers above the threshold.")
+    if not all(type(count) is int and threshold < count < 1 << 62 for count in counts):
+        raise BundleError(f"{where}: counts must be whole numbers above the threshold.")
     return Found(
         name=name, kind="categorical", levels=tuple(levels), counts=tuple(counts),
         threshold=threshold,
@@ -221,11 +218,11 @@ def _bound(value: Any, kind: str, where: str) -> Bound | None:
         return moment
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise BundleError(f"{where}: a bound is no number.")
-    if kind == "integer":
-        if not isinstance(value, int) or abs(value) >= 1 << 62:
-            raise BundleError(f"{where}: a bound is no whole number below 2^62.")
-        return value
-    return float(value)
+    if kind != "integer":
+        return float(value)
+    if not isinstance(value, int) or abs(value) >= 1 << 62:
+        raise BundleError(f"{where}: a bound is no whole number below 2^62.")
+    return value
 
 
 SHOWN = 200

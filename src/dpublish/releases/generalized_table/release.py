@@ -16,6 +16,7 @@ from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Estimate, check_level
 from dpublish.models.integer_limits import integer_rows, possible, within_limits
 from dpublish.models.noisy_counts import laplace_cumulants, spread_quantile
+from dpublish.present.charts import shortened
 from dpublish.present.report import (
     Paragraph,
     Report,
@@ -61,8 +62,7 @@ class GeneralizedRelease(CellsRelease):
     def parse(self) -> None:
         manifest, tables = self.manifest, self.tables
         self.domain: Domain = read_domain(manifest.get("domain"))
-        facts = table(manifest, "facts", "manifest")
-        scales = facts.get("scales")
+        scales = table(manifest, "facts", "manifest").get("scales")
         if not isinstance(scales, list) or not scales or len(scales) > 10_000:
             raise BundleError("facts: 'scales' must list the noise scales.")
         spreads = [
@@ -314,7 +314,6 @@ class GeneralizedRelease(CellsRelease):
             "Estimated numbers of rows with 95% intervals (black lines). An interval reaches from "
             "what is certainly in a group to what may be in it."
         )
-        charts = column_charts(self.domain, self.marginal)
         return Report(
             lead=(
                 "This release divides all combinations of ",
@@ -329,7 +328,9 @@ class GeneralizedRelease(CellsRelease):
             ],
             sections=[
                 how_it_was_made(self),
-                Section("What it shows", [Paragraph(shows), *charts]),
+                Section(
+                    "What it shows", [Paragraph(shows), *column_charts(self.domain, self.marginal)]
+                ),
                 _largest(self),
                 _usage(self),
             ],
@@ -349,15 +350,11 @@ LIMITS = (
 def _largest(release: GeneralizedRelease) -> Section:
     order = np.argsort(-release.counts, kind="stable")[:SHOWN_REGIONS]
     rows = [
-        (*(_short(cell) for cell in row[:-1]), f"{row[-1]:,}")
+        (*(shortened(cell, 60) for cell in row[:-1]), f"{row[-1]:,}")
         for row in release.to_frame()[order].iter_rows()
     ]
     names = release.domain.names
     return Section("The largest regions", [Table((*names, "rows"), rows, right=(len(names),))])
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else text[:59] + "…"
 
 
 def _usage(release: GeneralizedRelease) -> Section:

@@ -96,8 +96,7 @@ class HalfspacesRelease(Release):
         ):
             raise QueryError("A halfspace needs finite weights, not all zero, and a finite bound.")
         angles = self.sectors.angles(self.sectors.direction(numbers, float(above)))
-        shares = self.sectors.shares(angles)
-        answers = (shares * self.counts).sum(axis=1)
+        answers = (self.sectors.shares(angles) * self.counts).sum(axis=1)
         # how rows lie inside a cell that the plane cuts is not known: none of them, or all, may be
         # above
         whole, touched = angles >= self.sectors.reach, angles > -self.sectors.reach
@@ -246,7 +245,4 @@ def _usage(release: HalfspacesRelease) -> Section:
     some = release.sectors.grids[:2]
     middle = sum(float((grid.lower + grid.upper) / 2) for grid in some)
     condition = f"{' + '.join(quoted(grid.name) for grid in some)} >= {middle:g}"
-    return usage(
-        release,
-        f"release.estimate({condition!r})            # with an error bar",
-    )
+    return usage(release, f"release.estimate({condition!r})            # with an error bar")

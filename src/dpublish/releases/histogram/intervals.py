@@ -38,17 +38,21 @@ class Total:
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> Total:
         total = facts["total"]
-        scale = Fraction(total["scale"]) if total.get("scale") is not None else None
         return cls(
             kind=total["kind"],
             value=int(total.get("value") or 0),
-            scale=scale,
+            scale=Fraction(total["scale"]) if total.get("scale") is not None else None,
             bound=facts.get("max_total"),
         )
 
     @property
     def known(self) -> bool:
         return self.kind != "unknown"
+
+    @property
+    def counted(self) -> int | None:
+        """The number of rows; where it is not known, one that it does not exceed; else None."""
+        return self.value if self.known else self.bound
 
     @property
     def cumulants(self) -> tuple[float, float]:
@@ -61,9 +65,8 @@ class Total:
     @property
     def ceiling(self) -> float:
         """A number that no count exceeds for certain."""
-        bounds = [self.value] if self.kind == "public" else []
-        bounds += [self.bound] if self.bound is not None else []
-        return float(min(bounds)) if bounds else np.inf
+        bounds = (self.value if self.kind == "public" else None, self.bound)
+        return float(min((one for one in bounds if one is not None), default=np.inf))
 
 
 @dataclass(frozen=True)
@@ -116,9 +119,7 @@ def answer(
     alpha = 1.0 - check_level(level)
     low = _low(law, everything, total, question.inside, alpha / 2)
     high = _high(law, everything, total, question.touched, alpha / 2)
-    low, high = integer_rows(low, high)
-    low = np.clip(low, 0.0, total.ceiling)
-    high = np.clip(high, 0.0, total.ceiling)
+    low, high = (np.clip(end, 0.0, total.ceiling) for end in integer_rows(low, high))
     high = np.where(question.touched.cells == 0, 0.0, high)
     low = np.where(question.inside.cells == 0, 0.0, low)
     if total.kind == "public":  # the whole domain holds exactly the public total
@@ -163,17 +164,11 @@ def _high(
     rest = everything.minus(touched)
     plain = touched.counts + noise_sum_quantile(alpha, touched.released, law.scale)
     unknown = Total(kind="unknown", value=0)
-    alone = _cap_of(law, unknown, touched, alpha)
-    if total.known:
-        second, fourth = total.cumulants
-        above = spread_quantile(alpha / 2, rest.k2 + second, rest.k3, rest.k4 + fourth)
-        by_total = total.value - rest.score(law) + above
-    elif total.bound is not None:
-        by_total = (
-            total.bound - rest.score(law) + spread_quantile(alpha / 2, rest.k2, rest.k3, rest.k4)
-        )
-    else:
-        return np.where(touched.suppressed == 0, plain, alone)
+    if total.counted is None:
+        return np.where(touched.suppressed == 0, plain, _cap_of(law, unknown, touched, alpha))
+    second, fourth = total.cumulants
+    above = spread_quantile(alpha / 2, rest.k2 + second, rest.k3, rest.k4 + fourth)
+    by_total = total.counted - rest.score(law) + above
     both = np.minimum(by_total, _cap_of(law, unknown, touched, alpha / 2))
     return np.where(
         touched.suppressed == 0, np.where(rest.cells == 0, np.minimum(plain, by_total), plain), both

@@ -46,11 +46,11 @@ class HistogramRelease(CellsRelease, ResampledRelease):
 
     def parse(self) -> None:
         manifest, tables = self.manifest, self.tables
-        domain = read_domain(manifest.get("domain"))
+        self.domain: Domain = read_domain(manifest.get("domain"))
         facts = table(manifest, "facts", "manifest")
         threshold = whole(facts, "threshold", "facts", limit=1 << 50)
         self.law = Suppression(threshold, fraction(facts, "scale", "facts"))
-        if whole(facts, "domain_size", "facts") != domain.size:
+        if whole(facts, "domain_size", "facts") != self.domain.size:
             raise BundleError("facts: 'domain_size' is not the number of cells of the domain.")
         self.total = _read_total(facts)
         if set(tables) != {"cells"}:
@@ -66,7 +66,7 @@ class HistogramRelease(CellsRelease, ResampledRelease):
         if frame["cell"].null_count() or frame["count"].null_count():
             raise BundleError("cells.parquet holds nulls.")
         cells, counts = frame["cell"].to_numpy(), frame["count"].to_numpy()
-        if len(cells) and int(cells[-1]) >= domain.size:
+        if len(cells) and int(cells[-1]) >= self.domain.size:
             raise BundleError("cells.parquet names a cell outside the domain.")
         if np.any(cells[1:] <= cells[:-1]):
             raise BundleError("cells.parquet is not sorted by cell, or names a cell twice.")
@@ -74,7 +74,6 @@ class HistogramRelease(CellsRelease, ResampledRelease):
             raise BundleError(
                 "cells.parquet holds a count that is not above the threshold, or not believable."
             )
-        self.domain: Domain = domain
         self.cells: NDArray[np.uint64] = cells
         self.counts: NDArray[np.int64] = counts
         # one row each: counts, and the cumulant estimates k2, k3, k4 of every released cell
@@ -110,12 +109,11 @@ class HistogramRelease(CellsRelease, ResampledRelease):
         if self._summed is not None and self._summed[0] == places:
             return self._summed[1].estimates
         shape = [self.domain.axes[place].cardinality for place in places]
-        return self._group_answers(places, shape, 0.95).value.reshape(shape)
+        return self._group_answers(places, 0.95).value.reshape(shape)
 
     def cell_sums(self, places: tuple[int, ...]) -> SuppressedSums:
         if self._summed is None or self._summed[0] != places:
-            shape = [self.domain.axes[place].cardinality for place in places]
-            part, counts = self._group_sums(places, shape), self.cell_counts(places)
+            part, counts = self._group_sums(places), self.cell_counts(places)
             self._summed = places, SuppressedSums(part, counts, self.law, self.total)
         return self._summed[1]
 
@@ -140,8 +138,8 @@ class HistogramRelease(CellsRelease, ResampledRelease):
         """Counts of every combination of codes of the named columns: labels, count, standard_error,
         low, high."""
         indexes = named_columns(self.domain, columns)
-        answers = self._group_answers(indexes, list(marginal_shape(self.domain, indexes)), level)
-        return marginal_frame(self.domain, indexes, answers.figures())
+        marginal_shape(self.domain, indexes)
+        return marginal_frame(self.domain, indexes, self._group_answers(indexes, level).figures())
 
     def sql(self, query: str, *, level: float | None = 0.95) -> pl.DataFrame:
         """Answer a SELECT over the table `release`. Aggregates have limits and notes beside them,
@@ -213,15 +211,16 @@ class HistogramRelease(CellsRelease, ResampledRelease):
         suppressed = max(0.0, cells - released)
         return CellSums(*(np.array([one]) for one in (counts, released, suppressed, k2, k3, k4)))
 
-    def _group_answers(self, indexes: Sequence[int], shape: Sequence[int], level: float) -> Answers:
-        part = self._group_sums(indexes, shape)
+    def _group_answers(self, indexes: Sequence[int], level: float) -> Answers:
+        part = self._group_sums(indexes)
         return answer(self.law, self._everything, self.total, Question(part, part, part), level)
 
-    def _group_sums(self, indexes: Sequence[int], shape: Sequence[int]) -> CellSums:
+    def _group_sums(self, indexes: Sequence[int]) -> CellSums:
+        shape = tuple(self.domain.axes[index].cardinality for index in indexes)
         groups = math.prod(shape)
         codes = [decode_cells(self.cells, self.domain, index) for index in indexes]
         place = (
-            np.ravel_multi_index(tuple(codes), tuple(shape))
+            np.ravel_multi_index(tuple(codes), shape)
             if codes
             else np.zeros(len(self.cells), dtype=np.int64)
         )
@@ -287,8 +286,8 @@ class SuppressedSums:
         if not cells.suppressed[each != 0.0].any():
             spread = _quantile(alpha, each, cells.released * second, 0.0, cells.released * fourth)
             return float(each @ cells.counts) - spread
-        known = self.total.known or self.total.bound is not None
-        part = alpha / 2 if known else alpha
+        rows = self.total.counted
+        part = alpha if rows is None else alpha / 2
         # what was left out is at most the threshold with its noise
         up, down = np.maximum(each, 0.0), np.minimum(each, 0.0)
         capped = float(up @ cells.score(self.law)) + float(
@@ -297,15 +296,11 @@ class SuppressedSums:
         k2 = float(up**2 @ cells.k2) + float(down**2 @ cells.cells) * second
         k4 = float(up**4 @ cells.k4) + float(down**4 @ cells.cells) * fourth
         found = capped - one_spread_quantile(part, k2, float(up**3 @ cells.k3), k4)
-        if not known:
+        if rows is None:
             return found
         shift = min(0.0, float(each.min()))
         raised = each - shift
-        if self.total.known:
-            extra2, extra4 = self.total.cumulants
-            rows = float(self.total.value)
-        else:
-            extra2, extra4, rows = 0.0, 0.0, float(self.total.bound or 0)
+        extra2, extra4 = self.total.cumulants
         spread = one_spread_quantile(
             part,
             float(raised**2 @ cells.k2) + shift**2 * extra2,

@@ -49,7 +49,6 @@ def sections(release: HistogramRelease) -> Report:
         "Estimated numbers of rows with 95% intervals (black lines). The intervals cover both the "
         "noise and the cells that were left out."
     )
-    charts = column_charts(release.domain, release.marginal)
     return Report(
         lead=(
             "This release holds noisy counts of the combinations of ",
@@ -63,7 +62,10 @@ def sections(release: HistogramRelease) -> Report:
         ],
         sections=[
             _accuracy(release),
-            Section("What it shows", [Paragraph(shows), *charts]),
+            Section(
+                "What it shows",
+                [Paragraph(shows), *column_charts(release.domain, release.marginal)],
+            ),
             _usage(release),
         ],
         limits=LIMITS,
@@ -83,7 +85,6 @@ def _accuracy(release: HistogramRelease) -> Section:
         if size <= release.domain.size
     ]
     whole = release.estimate("true")
-    released = int(release.counts.sum())
     return Section(
         "Expected accuracy",
         [
@@ -98,7 +99,7 @@ def _accuracy(release: HistogramRelease) -> Section:
             ),
             Paragraph(
                 (
-                    f"The released counts add up to {released:,}; the release says "
+                    f"The released counts add up to {release.counts.sum():,}; the release says "
                     f"{whole.value:,.0f} rows in all. Rows in cells that were left out are "
                     "accounted for by the intervals of ",
                     Code("estimate"),

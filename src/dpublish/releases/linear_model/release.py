@@ -88,8 +88,7 @@ class LinearModelRelease(Release):
 
     def decision_function(self, rows: Any) -> FloatArray:
         """One score a row and model; above zero speaks for the model's class."""
-        scores: FloatArray = self._vectors(rows) @ self.coefficients.T
-        return scores
+        return np.asarray(self._vectors(rows) @ self.coefficients.T)
 
     def predict_proba(self, rows: Any) -> FloatArray:
         """One column a class. Several one-against-the-rest scores are scaled to add up to 1.
@@ -100,13 +99,11 @@ class LinearModelRelease(Release):
         chances = 1.0 / (1.0 + np.exp(-np.clip(self.decision_function(rows), -700.0, 700.0)))
         if self.target.base == 2:
             return np.hstack([1.0 - chances, chances])
-        scaled: FloatArray = chances / chances.sum(axis=1, keepdims=True)
-        return scaled
+        return np.asarray(chances / chances.sum(axis=1, keepdims=True))
 
     def predict(self, rows: Any) -> NDArray[Any]:
         """The likeliest class of each row."""
-        chosen: NDArray[Any] = self.classes[self.predict_proba(rows).argmax(axis=1)]
-        return chosen
+        return np.asarray(self.classes[self.predict_proba(rows).argmax(axis=1)])
 
     def to_frame(self) -> pl.DataFrame:
         """One row per model and feature: how much the score grows when a row has the level, or when
@@ -140,18 +137,14 @@ class LinearModelRelease(Release):
         }
 
     def _vectors(self, rows: Any) -> FloatArray:
-        axes = self.features.axes
         # every row is scored; what training never saw codes as nothing
-        codes = row_codes(rows, axes)
-        out = np.empty((codes[0].size, self.features.dimension))
-        out[:, 0] = self.features.constant
-        start = 1
-        for code, features in zip(codes, self.features.tables, strict=True):
-            width = features.shape[1]
-            padded = np.vstack([features, np.zeros((1, width))])
-            out[:, start : start + width] = padded[code]
-            start += width
-        return out
+        codes = row_codes(rows, self.features.axes)
+        constant = np.full((codes[0].size, 1), self.features.constant)
+        parts = [
+            np.pad(features, ((0, 1), (0, 0)))[code]
+            for code, features in zip(codes, self.features.tables, strict=True)
+        ]
+        return np.hstack([constant, *parts])
 
     def sections(self) -> Report:
         columns = tuple(axis.name for axis in self.features.axes)

@@ -75,7 +75,7 @@ def best_limits(problem: str, size: Mapping[str, Any], level: float = 0.95) -> t
 
 def cut_cost(edges: Iterable[Sequence[Any]], side: Mapping[Any, bool]) -> float:
     """How many edges run across."""
-    return float(sum(1 for u, v in _edges(edges, side) if side[u] != side[v]))
+    return float(sum(side[u] != side[v] for u, v in _edges(edges, side)))
 
 
 def vertex_cost(
@@ -100,8 +100,7 @@ def median_cost(demand: Any, distances: Any, sites: Ints, facts: Mapping[str, An
     """The demand's distances to its nearest sites. A distance is capped and rounded as it was for
     the release."""
     counts, matrix = _demand(demand, distances, int(facts["sites"]))
-    nearest: Floats = _counted(matrix, facts)[:, sites].min(axis=1)
-    return float(counts @ nearest)
+    return float(counts @ _nearest(matrix, sites, facts))
 
 
 def facility_value(demand: Any, distances: Any, sites: Ints, facts: Mapping[str, Any]) -> float:
@@ -109,8 +108,7 @@ def facility_value(demand: Any, distances: Any, sites: Ints, facts: Mapping[str,
     counts, matrix = _demand(demand, distances, int(facts["resources"]))
     # releases made before 0.1.0 do not say what the largest is
     largest = float(facts.get("diameter", matrix.max() or 1.0))
-    nearest = _counted(matrix, facts)[:, sites].min(axis=1)
-    return float((counts * (1 - nearest / largest)).sum())
+    return float((counts * (1 - _nearest(matrix, sites, facts) / largest)).sum())
 
 
 def coverage_value(rows: Iterable[Any], chosen: Iterable[Any], marks: str = " ,;") -> float:
@@ -161,10 +159,7 @@ def _demand(demand: Any, distances: Any, size: int) -> tuple[Floats, Floats]:
     if distances is None:
         raise QueryError("Give distances = ..., a matrix of distances between all places.")
     try:
-        counts, matrix = (
-            np.asarray(demand, dtype=np.float64),
-            np.asarray(distances, dtype=np.float64),
-        )
+        counts, matrix = (np.asarray(one, dtype=np.float64) for one in (demand, distances))
     except (TypeError, ValueError):
         counts = matrix = np.empty(0)
     if counts.shape != (size,) or matrix.shape != (size, size):
@@ -174,9 +169,11 @@ def _demand(demand: Any, distances: Any, size: int) -> tuple[Floats, Floats]:
     return counts, matrix
 
 
-def _counted(matrix: Floats, facts: Mapping[str, Any]) -> Floats:
-    """Distances as the release counted them: whole numbers of the unit, and none above the cap."""
+def _nearest(matrix: Floats, sites: Ints, facts: Mapping[str, Any]) -> Floats:
+    """Distances to the nearest site, as the release counted them: whole numbers of the unit, and
+    none above the cap."""
+    nearest: Floats = matrix[:, sites].min(axis=1)
     if "unit" not in facts:
-        return matrix
+        return nearest
     unit, largest = float(facts["unit"]), float(facts["diameter"])
-    return np.minimum(np.floor(matrix / unit + 0.5) * unit, largest)
+    return np.minimum(np.floor(nearest / unit + 0.5) * unit, largest)

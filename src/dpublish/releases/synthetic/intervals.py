@@ -125,10 +125,12 @@ class ClassLimits:
         """Sets of columns whose tables consist of queries. Few suffice: more could only make limits
         tighter."""
         if isinstance(self.queries, Intervals):
-            named = self.queries.column
-            axes = [self.domain.axes[place] for place in places]
-            chosen = (axis.name == named or (named is None and axis.ordered) for axis in axes)
-            return [(place,) for place, wanted in zip(places, chosen, strict=True) if wanted]
+            named, axes = self.queries.column, self.domain.axes
+            return [
+                (place,)
+                for place in places
+                if (axes[place].ordered if named is None else axes[place].name == named)
+            ]
         width = self.queries.width if isinstance(self.queries, Marginals) else 0
         widths = range(min(width, len(places)), 0, -1)
         subsets = (part for size in widths for part in itertools.combinations(places, size))

@@ -129,7 +129,7 @@ class SyntheticRelease(CellsRelease):
             places = sorted(columns_of(node))
             every = cover_table(node, self.domain, places)
             ends = self.limits.of(places, every.inside, every.touched)
-            low, high = (float(end) for end in counts_between(*ends))
+            low, high = map(float, counts_between(*ends))
         value = min(max(value, low), high)
         # a stated bound gives half of itself as the standard error, so that two of them are the
         # interval; less where certain facts leave a shorter one (a value that cannot occur, all

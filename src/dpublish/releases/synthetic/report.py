@@ -22,7 +22,7 @@ from dpublish.present.report import (
     listed,
     usage,
 )
-from dpublish.query.constants import quoted
+from dpublish.query.constants import quoted, quoted_text
 from dpublish.workloads.query_classes import Predicates
 
 if TYPE_CHECKING:
@@ -122,8 +122,7 @@ def _one_query(release: SyntheticRelease) -> str | None:
 
 def _first_code(axis: Axis) -> str:
     if not axis.numeric:
-        level = axis.levels[0].replace("'", "''")
-        return f"{quoted(axis.name)} = '{level}'"
+        return f"{quoted(axis.name)} = {quoted_text(axis.levels[0])}"
     if axis.base == 1:
         return f"{quoted(axis.name)} is not null"
     end = axis.edges[1]
@@ -134,16 +133,11 @@ def _first_code(axis: Axis) -> str:
 
 def _usage(release: SyntheticRelease) -> Section:
     one = _one_query(release)
-    line = (
-        f"release.estimate({one!r})            # one of them, with the bound"
-        if one
-        else f"release.estimate({example_predicate(release.domain)!r})            # any "
-        f"condition, with what follows from them"
-    )
+    what = "one of them, with the bound" if one else "any condition, with what follows from them"
     return usage(
         release,
         "release.answers()            # of all queries that it was made for",
-        line,
+        f"release.estimate({one or example_predicate(release.domain)!r})            # {what}",
         f"release.marginal({release.domain.names[-1]!r})            # counts of every value",
         "release.sample(1000)            # synthetic rows",
     )
