@@ -9,6 +9,7 @@ kind never writes HTML.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,10 +145,12 @@ class Report:
 
 def write_report(release: Release, path: str | Path) -> Path:
     """Write the report as a page."""
-    refusal = (
-        "A report is an HTML page: name it '{stem}.html', not '{name}'. A browser prints it as PDF."
+    return write_html(
+        path,
+        lambda: report_html(release),
+        "A report is an HTML page: name it '{stem}.html', not '{name}'. A browser prints it as "
+        "PDF.",
     )
-    return write_html(path, lambda: report_html(release), refusal)
 
 
 def report_html(release: Release) -> str:
@@ -168,15 +171,22 @@ LATER = (
 """Sections for readers who want to know how; what the release says comes first."""
 
 
-def report_sections(release: Release, own: Report | None = None) -> tuple[Section, ...]:
+def report_sections(release: Release, own: Report) -> tuple[Section, ...]:
     """All that is said about a release, in order: the report and the page show the same. What it
-    shows, what it does not know, who publishes it and whom it protects; then how it was made."""
-    own = release.sections() if own is None else own
-    first = [one for one in own.sections if one.title not in LATER]
-    later = [one for title in LATER for one in own.sections if one.title == title]
-    checked = (verification(release), _limitations(release, own.limits))
-    middle = (unknown(release), about(release), guarantee(release))
-    return (*first, *middle, *later, *checked)
+    shows, what it does not know, who publishes it and whom it protects; then how it was made, and
+    what to keep in mind, with what the plan warned of."""
+    warnings = release.manifest["plan"].get(
+        "warnings", []
+    )  # texts: `check_manifest` has seen to it
+    return (
+        *(one for one in own.sections if one.title not in LATER),
+        unknown(release),
+        about(release),
+        guarantee(release),
+        *(one for title in LATER for one in own.sections if one.title == title),
+        verification(release),
+        Section("Limitations", [Listing([*own.limits, *warnings])]),
+    )
 
 
 # -- the sections that every release has
@@ -217,7 +227,7 @@ def _columns_in_words(release: Release) -> list[Block]:
     rows = []
     for axis in axes:
         labels = "; ".join(f"{level} = {text}" for level, text in axis.get("labels", {}).items())
-        said = [axis.get("title"), axis.get("description"), labels]
+        said = (axis.get("title"), axis.get("description"), labels)
         what = ". ".join(str(one).rstrip(".") for one in said if one)
         rows.append((axis["name"], what, axis.get("units", ""), axis.get("source", "not stated")))
     head = ("column", "meaning", "units", "bounds or levels from")
@@ -256,15 +266,13 @@ OF_KIND: dict[str, tuple[str, ...]] = {
 
 def unknown(release: Release) -> Section:
     """What this release cannot tell, from how its columns were counted."""
+    lines: list[Text] = [
+        *OF_KIND.get(release.kind, ()),
+        *_unknown_columns(release),
+        "Anything about a single person: a number that rests on a few rows is mostly noise.",
+    ]
     said = "Questions that need one of these get wide limits, or none and a note that says so."
-    lines: list[Text] = [*OF_KIND.get(release.kind, ()), *_unknown_columns(release)]
-    lines.append(
-        "Anything about a single person: a number that rests on a few rows is mostly noise."
-    )
-    return Section(UNKNOWN, [Paragraph(said), Listing(lines)])
-
-
-UNKNOWN = "What this release does not know"
+    return Section("What this release does not know", [Paragraph(said), Listing(lines)])
 
 
 def _unknown_columns(release: Release) -> list[Text]:
@@ -286,21 +294,17 @@ def _unknown_columns(release: Release) -> list[Text]:
     if 2 <= len(axes) <= MAX_PAIRED:
         apart = [
             f"{one.name} and {other.name}"
-            for place, one in enumerate(axes)
-            for other in axes[place + 1 :]
+            for one, other in itertools.combinations(axes, 2)
             if not release.counted_together(one.name, other.name)
         ]
+        more = len(apart) - MAX_PAIRS
         if apart:
             lines.append(
                 "How columns go together that were not counted together, but for what other counts "
-                f"imply; numbers about them are a model's guess with wide limits: {_some(apart)}."
+                "imply; numbers about them are a model's guess with wide limits: "
+                f"{'; '.join(apart[:MAX_PAIRS])}{f'; and {more} more pairs' if more > 0 else ''}."
             )
     return lines
-
-
-def _some(pairs: Sequence[str]) -> str:
-    more = len(pairs) - MAX_PAIRS
-    return "; ".join(pairs[:MAX_PAIRS]) + (f"; and {more} more pairs" if more > 0 else "")
 
 
 def guarantee(release: Release) -> Section:
@@ -394,12 +398,11 @@ def verification(release: Release) -> Section:
     signers = [one.describe() for one in release.signatures] or ["nobody"]
     rows += [("signed by", one) for one in signers]
     rows += [(name, str(entry["sha256"])) for name, entry in manifest.get("files", {}).items()]
-    receipt = {
-        str(key): value
+    rows += [
+        (f"ledger receipt: {key}", str(value))
         for key, value in manifest["receipt"].items()
         if isinstance(value, str | int)
-    }
-    rows += [(f"ledger receipt: {key}", str(value)) for key, value in receipt.items()]
+    ]
     rows += [(f"version: {key}", str(value)) for key, value in manifest["versions"].items()]
     compare = (
         "Compare these SHA-256 hashes with those that the data owner states. ",
@@ -410,12 +413,6 @@ def verification(release: Release) -> Section:
         "Check it",
         [Paragraph(compare), Table((), [(key, (Code(value),)) for key, value in rows])],
     )
-
-
-def _limitations(release: Release, lines: Sequence[Text]) -> Section:
-    """What to keep in mind, and what the plan warned of."""
-    said = release.manifest["plan"].get("warnings", [])  # texts: `check_manifest` has seen to it
-    return Section("Limitations", [Listing([*lines, *said])])
 
 
 # -- blocks that several kinds share
@@ -430,25 +427,19 @@ def column_charts(domain: Domain, marginal: Callable[[str], pl.DataFrame]) -> li
             blocks.append(Paragraph(f"{axis.cardinality:,} values: too many to show.", "soft"))
             continue
         frame = marginal(axis.name)
-        value = frame.to_series(1).to_numpy()
-        order = np.argsort(-value, kind="stable")[:MAX_BARS]
+        order = np.argsort(-frame.to_series(1).to_numpy(), kind="stable")[:MAX_BARS]
         if axis.ordered:
             order = np.sort(order)
-        labels, low, high = (
-            frame.to_series(0),
-            frame.to_series(3).to_numpy(),
-            frame.to_series(4).to_numpy(),
-        )
         lengths, _ = bin_lengths(axis)
         bars = [
             Bar(
-                level_label(axis, labels[int(i)]),
-                float(value[i]),
-                float(low[i]),
-                float(high[i]),
+                level_label(axis, label),
+                float(value),
+                float(low),
+                float(high),
                 float(lengths[i]) if i < lengths.size else 1.0,
             )
-            for i in order
+            for i, (label, value, _, low, high) in zip(order, frame[order].iter_rows(), strict=True)
         ]
         blocks.append(Chart(axis.name, bars, said_of_bins(axis)))
         left = frame.height - len(bars)
@@ -498,9 +489,8 @@ def said_of_bins(axis: Axis) -> str:
 
 def usage(release: Release, *lines: str) -> Section:
     """Python that opens the release and goes on with these lines."""
-    file = release.path.name if release.path is not None else "release.dpr"
-    opened = ["import dpublish as dp", f"release = dp.open_release({file!r})"]
-    return Section("How to use it", [Program([*opened, *lines])])
+    opened = f"release = dp.open_release({release.file_name!r})"
+    return Section("How to use it", [Program(["import dpublish as dp", opened, *lines])])
 
 
 def example_predicate(domain: Domain) -> str:
@@ -513,8 +503,7 @@ def example_predicate(domain: Domain) -> str:
 
 
 def listed(names: tuple[str, ...]) -> str:
-    shown = list(names[:12])
-    return ", ".join(shown) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
 def big(number: int) -> str:
@@ -528,11 +517,11 @@ def plain_text(text: Text) -> str:
 
 
 def price(cost: Cost) -> str:
-    price = (
+    return (
         cost.describe()
         .split(" (")[0]
         .replace("epsilon", "ε")
         .replace("delta", "δ")
         .replace("rho", "ρ")
+        .replace("e-", "e\N{MINUS SIGN}")  # a line may break after a hyphen
     )
-    return price.replace("e-", "e\N{MINUS SIGN}")  # a line may break after a hyphen

@@ -173,6 +173,11 @@ class Release(abc.ABC):
         return int(self.max_rows) if rows and kept and axes and self.max_rows < math.inf else None
 
     @property
+    def file_name(self) -> str:
+        """The name of the file that it was opened from, or a usual one."""
+        return self.path.name if self.path is not None else "release.dpr"
+
+    @property
     def publishable(self) -> bool:
         """False for a release made with a fixed seed: it is for tests and must not be given out."""
         return bool(self.manifest["publishable"])

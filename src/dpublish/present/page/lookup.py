@@ -6,9 +6,10 @@ numbers, rounded as Python prints them, so that what a reader sees is what the r
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,6 @@ from dpublish.query.constants import quoted, quoted_text
 if TYPE_CHECKING:
     import polars as pl
 
-    from dpublish.estimate import Estimate
 
 MAX_LABELS = 12
 """Rows and columns of a cross-table; longer columns are grouped."""
@@ -191,18 +191,25 @@ def _ranges(release: Any, axis: Axis) -> dict[str, Any] | None:
     if not axis.ordered or axis.base < 2 or not hasattr(release, "estimate"):
         return None
     parts = [codes for _, codes in contiguous(axis, MAX_STEPS) if codes[-1] < axis.base]
-    found: dict[str, list[Any]] = {"v": [], "l": [], "h": [], "where": []}
-    for first, last in itertools.combinations_with_replacement(range(len(parts)), 2):
-        text = condition(axis, parts[first][0], parts[last][-1])
-        if not text:
-            return None
-        answer: Estimate = release.estimate(text, level=LEVEL)
-        for key, number in (("v", answer.value), ("l", answer.low), ("h", answer.high)):
-            found[key].append(whole(number))
-        found["where"].append(text)
-    starts = [axis.label(part[0]) for part in parts]
-    ends = [axis.label(part[-1]) for part in parts]
-    return {"from": starts, "to": ends, **found}
+    spans = itertools.combinations_with_replacement(parts, 2)
+    texts = [condition(axis, first[0], last[-1]) for first, last in spans]
+    if not all(texts):
+        return None
+    found = [release.estimate(text, level=LEVEL) for text in texts]
+    ends = ([getattr(one, end) for one in found] for end in ("value", "low", "high"))
+    return table_of_ranges(axis, parts, texts, ends)
+
+
+def table_of_ranges(
+    axis: Axis, parts: Sequence[Sequence[int]], texts: Sequence[str], ends: Iterable[Any]
+) -> dict[str, Any]:
+    """Value, low and high of every range between two parts, in the order of `combinations`."""
+    return {
+        "from": [axis.label(part[0]) for part in parts],
+        "to": [axis.label(part[-1]) for part in parts],
+        **dict(zip("vlh", map(printed, ends), strict=True)),
+        "where": texts,
+    }
 
 
 def _cross(release: Any, axes: tuple[Axis, ...]) -> Cells:
@@ -217,10 +224,9 @@ def _cross(release: Any, axes: tuple[Axis, ...]) -> Cells:
     if cells > MAX_CELLS:
         raise PublishError(f"{cells:,} combinations are too many for a page.")
     groups = [grouped(release, axis) for axis in axes]
-    sizes = np.array([[len(codes) for _, codes in groups[0]]]).T
-    for one in groups[1:]:
-        sizes = sizes[..., None] * np.array([len(codes) for _, codes in one])
-    sizes = sizes.reshape([len(one) for one in groups])
+    sizes = functools.reduce(
+        np.multiply.outer, [np.array([len(codes) for _, codes in one]) for one in groups]
+    )
     most = int(sizes[sizes <= MAX_ADDED].max(initial=1))
     frame = release.marginal(*names, level=1 - (1 - LEVEL) / most)
     value, low, high = (
@@ -229,8 +235,8 @@ def _cross(release: Any, axes: tuple[Axis, ...]) -> Cells:
     large = sizes > MAX_ADDED
     if large.any():
         low[large] = 0.0
+        alone = 1 - (1 - LEVEL) / len(axes)
         for place, (axis, one) in enumerate(zip(axes, groups, strict=True)):
-            alone = 1 - (1 - LEVEL) / len(axes)
             tops = np.array([_top(release, axis, codes, alone) for _, codes in one])
             shape = [-1 if at == place else 1 for at in range(len(axes))]
             bound = np.broadcast_to(tops.reshape(shape), high.shape)
@@ -299,15 +305,14 @@ def contiguous(axis: Axis, most: int) -> Groups:
     themselves."""
     apart = axis.cardinality - axis.base
     parts = np.array_split(np.arange(axis.base), max(1, min(most - apart, axis.base)))
-    joined: Groups = []
-    for part in parts:
-        first, last = axis.label(int(part[0])), axis.label(int(part[-1]))
-        label = first if len(part) == 1 else _span(axis, int(part[0]), int(part[-1]), first, last)
-        joined.append((label, part.tolist()))
+    joined = [(_span(axis, int(part[0]), int(part[-1])), part.tolist()) for part in parts]
     return joined + [(axis.labels[code], [code]) for code in range(axis.base, axis.cardinality)]
 
 
-def _span(axis: Axis, start: int, stop: int, first: str, last: str) -> str:
+def _span(axis: Axis, start: int, stop: int) -> str:
+    first, last = axis.label(start), axis.label(stop)
+    if start == stop:
+        return first
     if not axis.numeric:
         return f"{first} to {last}"
     if axis.kind == "real":
@@ -351,61 +356,50 @@ def group_condition(axis: Axis, codes: Sequence[int]) -> str:
 def _tree_lookups(release: Any) -> Lookups:
     """Ranges of each column of an interval tree, and boxes of each two."""
     grids = release.shape.grids
-    steps = {grid.name: _grid_steps(grid) for grid in grids}
+    sides = [_parts(grid) for grid in grids]
+    labels = [
+        [_written(grid, *part) for part in side] for grid, side in zip(grids, sides, strict=True)
+    ]
     columns, singles, crossed, summaries = [], [], [], {}
     ranges: dict[str, dict[str, Any]] = {}
     worded = Domain.from_json(release.manifest["domain"]).axes
     everything = [(float(grid.lower), _last(grid, grid.positions)) for grid in grids]
-    for place, grid in enumerate(grids):
-        edges = steps[grid.name]
-        parts = [(_first(grid, a), _last(grid, b)) for a, b in itertools.pairwise(edges)]
-        spans = list(itertools.combinations_with_replacement(range(len(parts)), 2))
-        boxes = [_box(everything, {place: (parts[i][0], parts[j][1])}) for i, j in spans]
-        value, low, high = _numbers(_asked(release, boxes))
-        labels = tuple(_written(grid, a, b) for a, b in parts)
-        alone = _alone(len(parts))
-        numbers = [one[alone] for one in (value, low, high)]
+    for place, (grid, parts) in enumerate(zip(grids, sides, strict=True)):
+        spans = [
+            (first[0], last[1]) for first, last in itertools.combinations_with_replacement(parts, 2)
+        ]
+        ends = _numbers(_asked(release, [_box(everything, {place: span}) for span in spans]))
+        shown, alone = labels[place], _alone(len(parts))
+        numbers = [one[alone] for one in ends]
         if len(grids) == 1 and release.missing is not None:
             none = release.without_value(level=LEVEL)
-            labels = (*labels, "(missing)")
+            shown = [*shown, "(missing)"]
             more = (none.value, none.low, none.high)
             numbers = [np.append(one, end) for one, end in zip(numbers, more, strict=True)]
-        singles.append(Cells.of((grid.name,), [labels], numbers))
+        singles.append(Cells.of((grid.name,), [shown], numbers))
         ranges[grid.name] = {
-            "from": [_value(grid, a) for a, _ in parts],
-            "to": [_value(grid, b) for _, b in parts],
-            **{key: printed(one) for key, one in (("v", value), ("l", low), ("h", high))},
+            "from": [_value(grid, first) for first, _ in parts],
+            "to": [_value(grid, last) for _, last in parts],
+            **dict(zip("vlh", map(printed, ends), strict=True)),
             "where": [
-                f"{quoted(grid.name)} between {_constant(grid, parts[i][0])} and "
-                f"{_constant(grid, parts[j][1])}"
-                for i, j in spans
+                f"{quoted(grid.name)} between {_constant(grid, low)} and {_constant(grid, high)}"
+                for low, high in spans
             ],
         }
         columns.append({**column_facts(worded[place]), "ordered": True})
         if grid.kind not in CALENDAR and (lines := summary(release, worded[place])):
             summaries[grid.name] = lines
-    for (at, first), (to, second) in itertools.combinations(enumerate(grids), 2):
-        sides = [
-            [(_first(grid, a), _last(grid, b)) for a, b in itertools.pairwise(steps[grid.name])]
-            for grid in (first, second)
-        ]
-        boxes = [_box(everything, {at: one, to: two}) for one in sides[0] for two in sides[1]]
-        value, low, high = _numbers(_asked(release, boxes))
-        both = [
-            [_written(grid, a, b) for a, b in side]
-            for grid, side in zip((first, second), sides, strict=True)
-        ]
-        crossed.append(Cells.of((first.name, second.name), both, (value, low, high)))
+    for at, to in itertools.combinations(range(len(grids)), 2):
+        boxes = [_box(everything, {at: one, to: two}) for one in sides[at] for two in sides[to]]
+        names = (grids[at].name, grids[to].name)
+        both = [labels[at], labels[to]]
+        crossed.append(Cells.of(names, both, _numbers(_asked(release, boxes))))
     by_group = []
-    for axis, other in itertools.permutations(worded, 2):
+    for (_, axis), (to, other) in itertools.permutations(enumerate(worded), 2):
         if axis.name in summaries:
-            table = next(one for one in singles if one.columns == (other.name,))
-            found = ranges[other.name]
-            steps_alone = _alone(len(found["from"]))
-            groups = [
-                (label, found["where"][at])
-                for label, at in zip(table.labels[0], steps_alone, strict=False)
-            ]
+            where = ranges[other.name]["where"]
+            asked = [where[at] for at in _alone(len(sides[to]))]
+            groups = list(zip(labels[to], asked, strict=True))
             by_group += summary_by_group(release, axis, other.name, groups)
     return Lookups(columns, singles, ranges, crossed, summaries=summaries, by_group=by_group)
 
@@ -428,14 +422,14 @@ def _box(
     return [sides.get(place, whole_side) for place, whole_side in enumerate(everything)]
 
 
-def _grid_steps(grid: Any) -> list[int]:
-    """Positions at which at most `MAX_STEPS` parts begin, and the end."""
+def _parts(grid: Any) -> list[tuple[float, float]]:
+    """The first and the last value of at most `MAX_STEPS` parts of a column."""
     parts = min(MAX_STEPS, grid.positions)
-    return [round(at * grid.positions / parts) for at in range(parts + 1)]
-
-
-def _first(grid: Any, position: int) -> float:
-    return float(grid.lower + position * grid.step)
+    steps = [round(at * grid.positions / parts) for at in range(parts + 1)]
+    return [
+        (float(grid.lower + start * grid.step), _last(grid, end))
+        for start, end in itertools.pairwise(steps)
+    ]
 
 
 def _last(grid: Any, position: int) -> float:

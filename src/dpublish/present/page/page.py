@@ -55,8 +55,11 @@ SAMPLED = 20
 
 def write_page(release: Release, path: str | Path, *, by: Sequence[str] = ()) -> Path:
     """Write the page; `by` names three columns or more that get a table of their own."""
-    refusal = "A page is HTML: name it '{stem}.html', not '{name}'."
-    return write_html(path, lambda: page_html(release, by=by), refusal)
+    return write_html(
+        path,
+        lambda: page_html(release, by=by),
+        "A page is HTML: name it '{stem}.html', not '{name}'.",
+    )
 
 
 def page_html(release: Release, *, by: Sequence[str] = ()) -> str:
@@ -88,7 +91,6 @@ def skin_html(
     if found.singles or found.lists:
         # the page shows these itself, to be asked
         sections = tuple(one for one in sections if one.title != "What it shows")
-    data = _trusted(_embedded(page_data(release, found))) if asked else ""
     return str(
         _template().render(
             asked=asked,
@@ -101,7 +103,7 @@ def skin_html(
             lead=_trusted(text_html(own.lead)),
             tiles=[*own.tiles, (price(read_cost(release.manifest["privacy"])), "privacy cost")],
             warnings=_warnings(release, own.warnings),
-            data=data,
+            data=_trusted(_embedded(page_data(release, found))) if asked else "",
             explorable=bool(found.singles),
             ordered=bool(found.ranges),
             searchable=bool(found.lists),
@@ -187,19 +189,18 @@ def _absent(found: Lookups) -> list[str]:
 def citation(release: Release) -> str:
     manifest = release.manifest
     publisher = manifest.get("about", {}).get("publisher") or "The data owner"
-    year = str(manifest["created"])[:4]
     return (
-        f"{publisher} ({year}). {manifest['dataset']}: differentially private release "
-        f"({manifest['method']}, {read_cost(manifest['privacy']).describe().split(' (')[0]}). "
+        f"{publisher} ({str(manifest['created'])[:4]}). {manifest['dataset']}: differentially "
+        f"private release ({manifest['method']}, "
+        f"{read_cost(manifest['privacy']).describe().split(' (')[0]}). "
         f"Schema {str(manifest['schema_digest'])[:12]}."
     )
 
 
 def page_data(release: Release, found: Lookups) -> dict[str, Any]:
     """What the script reads."""
-    name = release.path.name if release.path is not None else "release.dpr"
     return {
-        "file": name,
+        "file": release.file_name,
         "columns": found.columns,
         "singles": [one.to_json() for one in found.singles],
         "ranges": {
@@ -219,11 +220,10 @@ def page_data(release: Release, found: Lookups) -> dict[str, Any]:
 def _embedded(data: dict[str, Any]) -> str:
     """JSON that cannot end the block it stands in."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    escapes = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028"}
-    escapes["\u2029"] = "\\u2029"
-    # lone surrogates have no UTF-8; they are written as JSON escapes
-    safe = re.sub(r"[<>&\u2028\u2029]", lambda match: escapes[match.group()], text)
-    return re.sub(r"[\ud800-\udfff]", lambda match: f"\\u{ord(match.group()):04x}", safe)
+    # lone surrogates have no UTF-8; all are written as JSON escapes
+    return re.sub(
+        r"[<>&\u2028\u2029\ud800-\udfff]", lambda match: f"\\u{ord(match.group()):04x}", text
+    )
 
 
 def _warnings(release: Release, own: Sequence[str]) -> list[str]:
@@ -359,11 +359,11 @@ def _table(table: Table) -> str:
     if table.head:
         lines.append("".join(cell("th", place, text) for place, text in enumerate(table.head)))
     for row in table.rows:
-        if table.head and len(row) == 1 < len(table.head):
+        if len(row) == 1 < len(table.head):
             lines.append(f'<td colspan="{len(table.head)}" class="soft">{text_html(row[0])}</td>')
             continue
-        named = not table.head
-        cells = [cell("th" if named and not at else "td", at, text) for at, text in enumerate(row)]
+        first = "td" if table.head else "th"
+        cells = [cell("td" if at else first, at, text) for at, text in enumerate(row)]
         lines.append("".join(cells))
     return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
 

@@ -22,7 +22,7 @@ from dpublish.present.page.lookup import (
     contiguous,
     group_condition,
     grouped,
-    printed,
+    table_of_ranges,
 )
 from dpublish.present.page.summaries import LEVEL, line, summary, table_of_lines
 from dpublish.present.report import bin_lengths, level_label, said_of_bins
@@ -102,18 +102,19 @@ def _single(release: Any, axis: Axis, levels: Side) -> Cells | None:
     ]
     if not kept:
         return None
+    labels, texts, counts = zip(*kept, strict=True)
     lengths, _ = bin_lengths(axis)
     places = {level_label(axis, label): at for at, label in enumerate(axis.labels)}
     drawn = [
         round(float(lengths[places[label]]), 6) if places[label] < lengths.size else 1.0
-        for label, _, _ in kept
+        for label in labels
     ]
     return Cells.of(
         (axis.name,),
-        [[label for label, _, _ in kept]],
-        _ends([count for _, _, count in kept]),
-        note=_notes(release, [count for _, _, count in kept]),
-        where=[text for _, text, _ in kept],
+        [labels],
+        _ends(counts),
+        note=_notes(release, counts),
+        where=texts,
         lengths=drawn,
         per=said_of_bins(axis),
     )
@@ -136,14 +137,9 @@ def _ranges(release: Any, axis: Axis) -> dict[str, Any] | None:
         for first, last in itertools.combinations_with_replacement(range(len(parts)), 2)
     ]
     found = counts_of(release, asked, LEVEL)
-    value, low, high = (printed(end) for end in _ends(found))
+    texts = [one.text for one in asked]
     return {
-        "from": [axis.label(part[0]) for part in parts],
-        "to": [axis.label(part[-1]) for part in parts],
-        "v": value,
-        "l": low,
-        "h": high,
-        "where": [one.text for one in asked],
+        **table_of_ranges(axis, parts, texts, _ends(found)),
         "note": _notes(release, found),
     }
 
