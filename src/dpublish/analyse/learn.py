@@ -92,8 +92,7 @@ class CellEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         names: list[str] = []
         for axis in self.axes:
-            extra = [axis.label(code) for code in range(axis.base, axis.cardinality)]
-            labels = ["", *extra] if axis.ordered else list(axis.labels)
+            labels = ["", *axis.labels[axis.base :]] if axis.ordered else axis.labels
             names += [f"{axis.name}={label}" if label else axis.name for label in labels]
         return np.array(names, dtype=object)
 
@@ -104,9 +103,9 @@ def _axis_table(axis: Axis) -> NDArray[np.float64]:
     if not axis.ordered:
         return np.vstack([np.eye(axis.cardinality), np.zeros((1, axis.cardinality))])
     if axis.numeric:
-        edges = np.array([float(edge) for edge in axis.edges])
+        first, last = float(axis.edges[0]), float(axis.edges[-1])
         middle = np.array([axis.midpoint(code) for code in range(axis.base)])
-        place = (middle - edges[0]) / (edges[-1] - edges[0])
+        place = (middle - first) / (last - first)
     else:
         place = np.arange(axis.base) / max(1, axis.base - 1)
     extra = axis.cardinality - axis.base
@@ -124,9 +123,8 @@ def fit_pipeline(
     by their counts."""
     domain = release.domain
     target, chosen = target_and_features(target or release.target, features, domain.names)
-    wanted = [target, *chosen]
-    codes, weights = release.weighted_codes(wanted)
-    axes = [domain.axis(name) for name in wanted]
+    axes = [domain.axis(name) for name in (target, *chosen)]
+    codes, weights = release.weighted_codes([target, *chosen])
     codes, weights = _merge(codes, axes, weights)
     labels = column_values(axes[0], codes[0])
     # where all cells are published, noise makes some counts negative: no weight, and no class of
@@ -197,10 +195,9 @@ def _merge(
     codes: Sequence[Codes], axes: Sequence[Axis], counts: Weights
 ) -> tuple[list[Codes], NDArray[np.float64]]:
     """Cells that agree on the chosen columns become one, with the sum of their weights."""
-    shape = tuple(axis.cardinality for axis in axes)
     keys = np.zeros(len(counts), dtype=np.uint64)
-    for code, size in zip(codes, shape, strict=True):
-        keys = keys * np.uint64(size) + code.astype(np.uint64)
+    for code, axis in zip(codes, axes, strict=True):
+        keys = keys * np.uint64(axis.cardinality) + code.astype(np.uint64)
     unique, first, place = np.unique(keys, return_index=True, return_inverse=True)
     weights = np.bincount(place.ravel(), weights=counts, minlength=len(unique))
     return [code[first] for code in codes], weights.astype(np.float64)

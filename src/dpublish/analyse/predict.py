@@ -28,8 +28,7 @@ def row_codes(rows: Any, axes: Sequence[Axis]) -> list[NDArray[np.int64]]:
     """One array of codes an axis; code `cardinality` stands for a value that the axis has no code
     for."""
     frame = as_frame(rows, [axis.name for axis in axes])
-    lenient = Domain(tuple(_lenient(axis) for axis in axes))
-    codes = encode_frame(frame, lenient).codes
+    codes = encode_frame(frame, Domain(tuple(_lenient(axis) for axis in axes))).codes
     return [_strict_codes(axis)[np.asarray(code)] for axis, code in zip(axes, codes, strict=True)]
 
 
@@ -81,8 +80,7 @@ def _lenient(axis: Axis) -> Axis:
 def _strict_codes(axis: Axis) -> NDArray[np.int64]:
     """For each code of the lenient axis (declared, other, missing) the code of the axis,
     `cardinality` where it has none."""
-    unknown = axis.cardinality
-    other = axis.other_code if axis.other_code is not None else unknown
+    other = axis.other_code if axis.other_code is not None else axis.cardinality
     missing = axis.missing_code if axis.missing_code is not None else other
     return np.array(
         [*range(axis.base), *([other] if _lenient(axis).other else []), missing], dtype=np.int64
@@ -104,21 +102,14 @@ class Predictions:
     area: float | None = None
 
 
-def _type_of(release: LinearModelRelease) -> pl.DataType:
-    """The type of the classes, also for a file that has a header and no rows."""
-    return pl.Series(release.classes.tolist()).dtype
-
-
 def predict_rows(release: LinearModelRelease, rows: pl.DataFrame) -> Predictions:
     """Predict every row. Where the column of the target is there, rows with one of its levels also
     tell how good it is."""
     chances = release.predict_proba(rows)
     name = release.target.name
-    new = {
-        "predicted": pl.Series(
-            release.classes[chances.argmax(axis=1)].tolist(), dtype=_type_of(release)
-        )
-    }
+    predicted = release.classes[chances.argmax(axis=1)].tolist()
+    # the type of the classes, also for a file that has a header and no rows
+    new = {"predicted": pl.Series(predicted, dtype=pl.Series(release.classes.tolist()).dtype)}
     for place, level in enumerate(release.target.labels[: release.target.base]):
         new[f"probability_{level}"] = pl.Series(chances[:, place])
     added: list[pl.Series] = []

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import html
 import math
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -26,8 +25,6 @@ from dpublish.estimate import Estimate, check_level
 from dpublish.models.noisy_counts import normal_quantile
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from dpublish.releases.resampled import ResampledRelease
 
 
@@ -170,8 +167,8 @@ class Regression:
 
     def __str__(self) -> str:
         lines = [f"{self.formula} ({self.family}, {100 * self.level:.4g}% intervals)"]
-        heads = ("term", "estimate", "std. error", "z", "p", "low", "high")
-        lines.append(f"{heads[0]:<28}" + "".join(f"{head:>12}" for head in heads[1:]))
+        heads = ("estimate", "std. error", "z", "p", "low", "high")
+        lines.append(f"{'term':<28}" + "".join(f"{head:>12}" for head in heads))
         for term, *numbers in self.table.iter_rows():
             lines.append(f"{term[:27]:<28}" + "".join(f"{one:>12.4g}" for one in numbers))
         return "\n".join([*lines, self.note, *self.warnings])
@@ -226,11 +223,12 @@ def regress(
     if chosen == "logistic" and not binary:
         raise QueryError(f"A logistic regression needs a target of two levels; '{target}' is not.")
     design = _design(release, target, terms)
-    fit = _logistic if chosen == "logistic" else _linear
 
     def coefficients(one: Any) -> Floats:
         counts = np.maximum(one.cell_counts(design.places), 0.0).ravel()[design.known]
-        return fit(design.matrix, design.target, counts)
+        if chosen == "logistic":
+            return _logistic(design.matrix, design.target, counts)
+        return _solved(design.matrix, counts, counts * design.target)
 
     found = spread_of(release, coefficients, runs=runs, seed=seed)
     low, high = found.limits(level)
@@ -246,13 +244,22 @@ def regress(
             "high": np.maximum(high, found.value),
         }
     )
-    apart = [
-        f"'{target}' and '{name}'" for name in terms if not release.counted_together(target, name)
-    ]
-    warnings = (APART.format(pairs="; ".join(apart)) + ".",) if apart else ()
     return Regression(
-        formula, chosen, table, float(level), COVERS.format(runs=runs) + ".", warnings
+        formula,
+        chosen,
+        table,
+        float(level),
+        COVERS.format(runs=runs) + ".",
+        _apart(release, target, terms),
     )
+
+
+def _apart(release: ResampledRelease, column: str, others: Sequence[str]) -> tuple[str, ...]:
+    """A warning of columns that were not counted together with one."""
+    apart = [
+        f"'{column}' and '{name}'" for name in others if not release.counted_together(column, name)
+    ]
+    return (APART.format(pairs="; ".join(apart)) + ".",) if apart else ()
 
 
 def independence(
@@ -274,15 +281,12 @@ def independence(
     found = spread_of(release, table, runs=runs, seed=seed)
     observed, expected = _pearson(found.value)
     simulated = np.array([_pearson(expected + (run - found.value))[0] for run in found.runs])
-    warnings: tuple[str, ...] = ()
-    if not release.counted_together(first, second):
-        warnings = (APART.format(pairs=f"'{first}' and '{second}'") + ".",)
     return Independence(
         statistic=observed,
         p_value=(1 + int((simulated >= observed).sum())) / (runs + 1),
         runs=runs,
         note=COVERS.format(runs=runs) + ".",
-        warnings=warnings,
+        warnings=_apart(release, first, [second]),
     )
 
 
@@ -297,7 +301,7 @@ def _read(formula: str, names: tuple[str, ...]) -> tuple[str, list[str]]:
     if not isinstance(formula, str) or formula.count("~") != 1:
         raise QueryError("Write a formula such as 'ill ~ age + ward'.")
     left, right = (side.strip() for side in formula.split("~"))
-    terms = [term.strip().strip('"') for term in re.split(r"\+", right)]
+    terms = [term.strip().strip('"') for term in right.split("+")]
     left = left.strip('"')
     for name in (left, *terms):
         if name not in names:
@@ -323,8 +327,7 @@ def _design(release: ResampledRelease, target: str, terms: list[str]) -> _Design
     known = np.ones(math.prod(shape), dtype=np.bool_)
     labels, columns = ["(intercept)"], [np.ones(math.prod(shape))]
     for name in terms:
-        place = domain.names.index(name)
-        axis, code = domain.axes[place], codes[place]
+        axis, code = domain.axis(name), codes[domain.names.index(name)]
         if axis.numeric:
             known &= code < axis.base
             labels.append(name)
@@ -334,8 +337,7 @@ def _design(release: ResampledRelease, target: str, terms: list[str]) -> _Design
         for level in range(1, axis.base + int(axis.other)):
             labels.append(f"{name} = {axis.label(level)}")
             columns.append((code == level).astype(np.float64))
-    at = domain.names.index(target)
-    axis, code = domain.axes[at], codes[at]
+    axis, code = domain.axis(target), codes[domain.names.index(target)]
     known &= code < axis.base
     values = _middles(axis)[code] if axis.numeric else (code == 1).astype(np.float64)
     matrix = np.stack(columns, axis=1)
@@ -345,10 +347,6 @@ def _design(release: ResampledRelease, target: str, terms: list[str]) -> _Design
 def _middles(axis: Axis) -> Floats:
     found = [axis.midpoint(code) for code in range(axis.base)]
     return np.array([*found, *[0.0] * (axis.cardinality - axis.base)])
-
-
-def _linear(matrix: Floats, target: Floats, weights: Floats) -> Floats:
-    return _solved(matrix, weights, weights * target)
 
 
 def _solved(matrix: Floats, weights: Floats, values: Floats) -> Floats:

@@ -7,10 +7,10 @@ would look certain.
 from __future__ import annotations
 
 import html
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -71,13 +71,11 @@ def bar_chart(bars: Sequence[Bar], title: str) -> str:
     ]
     for mark in _marks(longest, bent=bent):
         x = along(mark)
-        parts.append(
-            f'<line class="grid" x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{height - 20}"/>'
-        )
-        parts.append(
+        parts += [
+            f'<line class="grid" x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{height - 20}"/>',
             f'<text class="tick" x="{x:.1f}" y="{height - 6}" '
-            f'text-anchor="middle">{_figure(mark)}</text>'
-        )
+            f'text-anchor="middle">{_figure(mark)}</text>',
+        ]
     for place, bar in enumerate(bars):
         parts += _bar(bar, left, _TOP + place * _ROW, along, left + room)
     said = f'<p class="soft">{LOG.capitalize()}.</p>' if bent else ""
@@ -104,7 +102,6 @@ def _bar(
     value, least, most = bar.drawn()
     x, low = along(value), along(least)
     high = along(most) if closed else right
-    full = safe_text(bar.label)
     words = f"{_figure(bar.low)} – {_figure(bar.high)}" if closed else f"{_figure(bar.low)} or more"
     exact = (
         f"{bar.low:,.0f} to {bar.high:,.0f}"
@@ -117,7 +114,7 @@ def _bar(
         else [(low, low, -4, 4), (high - 5, high, -4, 0), (high - 5, high, 4, 0)]
     )
     return [
-        f"<g><title>{full}: {bar.value:,.0f} ({exact})</title>",
+        f"<g><title>{safe_text(bar.label)}: {bar.value:,.0f} ({exact})</title>",
         f'<text class="label" x="{left - 8:.1f}" y="{middle + 4:.1f}" '
         f'text-anchor="end">{safe_text(shortened(bar.label, _LABEL_LENGTH))}</text>',
         f'<rect class="bar" x="{left:.1f}" y="{y + 3:.1f}" width="{max(x - left, 0):.1f}" '
@@ -198,8 +195,10 @@ def weight_histogram(weights: np.ndarray) -> tuple[str, list[tuple[str, str]]]:
         'text-anchor="middle">weight '
         f"(rows in each span)</text>"
     )
-    spans = [f"{one} to {other}" for one, other in pairwise(ends)]
-    lines = [(span, f"{count:,}") for span, count in zip(spans, counts.tolist(), strict=True)]
+    lines = [
+        (f"{one} to {other}", f"{count:,}")
+        for (one, other), count in zip(itertools.pairwise(ends), counts.tolist(), strict=True)
+    ]
     return "".join([*parts, "</svg>"]), lines
 
 
@@ -223,12 +222,8 @@ def visible(text: str) -> str:
 
 def _step(longest: float) -> float:
     """A round distance between grid lines that makes three to six of them."""
-    size = 1.0
-    while True:
-        for factor in (1, 2, 5):
-            if longest / (size * factor) <= 5:
-                return size * factor
-        size *= 10
+    sizes = (10.0**power * factor for power in itertools.count() for factor in (1, 2, 5))
+    return next(size for size in sizes if longest / size <= 5)
 
 
 def _figure(number: float) -> str:

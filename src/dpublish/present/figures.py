@@ -68,8 +68,7 @@ def error_bars(axes: Any, places: NDArray[Any], value: Floats, low: Floats, high
     )
     if closed.all():
         return ""
-    longest = float(max(np.where(closed, high, value).max(initial=0.0), 1e-12))
-    end = 1.18 * longest
+    end = 1.18 * float(max(np.where(closed, high, value).max(initial=0.0), 1e-12))
     axes.set_xlim(right=1.04 * end)
     for place, start in zip(places[~closed], value[~closed], strict=True):
         axes.annotate(
@@ -135,23 +134,18 @@ def plot_marginal(
 
 
 def _bars(release: TableRelease, column: str, level: float, top: int) -> Figure:
-    frame, per = _densities(release.marginal(column, level=level), release.domain.axis(column))
-    frame, note = keep_largest(frame, top, ordered=release.domain.axis(column).ordered)
-    labels, (value, low, high) = (
-        frame.to_series(0).to_list(),
-        (frame.to_series(index).to_numpy() for index in (1, 3, 4)),
-    )
+    axis = release.domain.axis(column)
+    frame, per = _densities(release.marginal(column, level=level), axis)
+    frame, note = keep_largest(frame, top, ordered=axis.ordered)
     figure, axes, open_end = bars_figure(
-        [_short(level_label(release.domain.axis(column), label)) for label in labels],
-        value,
-        low,
-        high,
+        [_short(level_label(axis, label)) for label in frame.to_series(0)],
+        *(frame.to_series(index).to_numpy() for index in (1, 3, 4)),
         axis=f"rows{per} ({100 * level:.4g}% intervals)",
     )
     dress(
         figure,
         axes,
-        f"{_dataset(release)}: {short_label(axis_title(release.domain.axis(column)), 60)}",
+        f"{_dataset(release)}: {short_label(axis_title(axis), 60)}",
         "; ".join(filter(None, (note, open_end))),
     )
     return figure
@@ -171,31 +165,25 @@ def _densities(frame: pl.DataFrame, axis: Axis) -> tuple[pl.DataFrame, str]:
 
 def _heat(release: TableRelease, first: str, second: str, level: float, top: int) -> Figure:
     frame = release.marginal(first, second, level=level)
-    shape = [release.domain.axis(name).cardinality for name in (first, second)]
+    sides = [release.domain.axis(name) for name in (first, second)]
+    shape = [axis.cardinality for axis in sides]
     grid = frame.to_series(2).to_numpy().reshape(shape)
     reach = (frame.to_series(5) - frame.to_series(4)).to_numpy().reshape(shape) / 2
-    picked, notes = [], []
-    for place, name in enumerate((first, second)):
-        axis = release.domain.axis(name)
+    picked, labels, notes = [], [], []
+    for place, axis in enumerate(sides):
         sums = pl.DataFrame(
             {"label": axis.labels, "sum": grid.sum(axis=1 - place), "code": np.arange(shape[place])}
         )
         kept, note = keep_largest(sums, top, ordered=axis.ordered)
         picked.append(kept["code"].to_numpy())
-        notes += [f"{_short(name)}: {note}"] if note else []
+        labels.append([_short(level_label(axis, label)) for label in kept["label"]])
+        notes += [f"{_short(axis.name)}: {note}"] if note else []
     grid, reach = (one[np.ix_(picked[0], picked[1])] for one in (grid, reach))
-    labels = [
-        [
-            _short(
-                level_label(release.domain.axis(name), release.domain.axis(name).labels[int(code)])
-            )
-            for code in codes
-        ]
-        for name, codes in zip((first, second), picked, strict=True)
-    ]
-    width = 2.6 + 0.56 * max(5, len(labels[1]))
     figure = Figure(
-        figsize=(min(16.0, width), 1.9 + 0.36 * max(4, len(labels[0]))),
+        figsize=(
+            min(16.0, 2.6 + 0.56 * max(5, len(labels[1]))),
+            1.9 + 0.36 * max(4, len(labels[0])),
+        ),
         dpi=150,
         layout="constrained",
     )
@@ -210,8 +198,8 @@ def _heat(release: TableRelease, first: str, second: str, level: float, top: int
         ha="right" if turned else "center",
     )
     axes.set_yticks(range(len(labels[0])), labels[0])
-    axes.set_xlabel(_short(axis_title(release.domain.axis(second))), color=SOFT)
-    axes.set_ylabel(_short(axis_title(release.domain.axis(first))), color=SOFT)
+    axes.set_xlabel(_short(axis_title(sides[1])), color=SOFT)
+    axes.set_ylabel(_short(axis_title(sides[0])), color=SOFT)
     if grid.size <= 150:
         brightest = max(float(grid.max()), 1.0)
         for (row, column), number in np.ndenumerate(grid):
@@ -222,9 +210,16 @@ def _heat(release: TableRelease, first: str, second: str, level: float, top: int
         notes.append(f"±: half of the {100 * level:.4g}% interval")
     if not release.counted_together(first, second):
         # a guess should not look like a count
-        ends = len(labels[1]), len(labels[0])
         axes.add_patch(
-            Rectangle((-0.5, -0.5), *ends, fill=False, hatch="///", edgecolor=GRID, linewidth=0)
+            Rectangle(
+                (-0.5, -0.5),
+                len(labels[1]),
+                len(labels[0]),
+                fill=False,
+                hatch="///",
+                edgecolor=GRID,
+                linewidth=0,
+            )
         )
         notes.append("hatched: not counted together, the numbers are a model's guess")
     bar = figure.colorbar(

@@ -75,11 +75,9 @@ class Facts:
     """What a manifest says; asking for what it does not say is remembered."""
 
     release: Release
+    manifest: Mapping[str, Any]
+    privacy: Mapping[str, Any]
     missing: list[str] = field(default_factory=list)
-
-    @property
-    def manifest(self) -> Mapping[str, Any]:
-        return self.release.manifest
 
     def about(self, key: str) -> str | None:
         """What the schema says about the data set; listed as missing where it says nothing."""
@@ -109,11 +107,6 @@ class Facts:
     @property
     def created(self) -> str:
         return str(self.manifest["created"])
-
-    @property
-    def privacy(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.manifest["privacy"]
-        return found
 
     @property
     def cost(self) -> str:
@@ -149,15 +142,14 @@ def write_record(
     path = as_path(path)
     if release.path is not None:
         keep_apart(path, release.path)
-    facts = Facts(release)
+    facts = Facts(release, release.manifest, release.manifest["privacy"])
     table = _write_csv(release, path) if to in _TABLES else None
-    beside = [] if table is None else [table.path]
     made = _MAKERS[to](facts, table)
     if isinstance(made, Label):
         made = made.svg() if path.suffix.lower() == ".svg" else made.html()
     with written_to(path):
         path.write_text(made, encoding="utf-8")
-    return path, beside, facts.missing
+    return path, [] if table is None else [table.path], facts.missing
 
 
 @dataclass(frozen=True)
@@ -197,7 +189,9 @@ def _kinds(table: _Table, names: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _json(record: Mapping[str, Any]) -> str:
-    return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+    """The record without what nobody stated."""
+    stated = {key: value for key, value in record.items() if value is not None}
+    return json.dumps(stated, indent=2, ensure_ascii=False) + "\n"
 
 
 def _croissant(facts: Facts, table: _Table | None) -> str:
@@ -220,13 +214,10 @@ def _croissant(facts: Facts, table: _Table | None) -> str:
         "rai:personalSensitiveInformation": [facts.release.privacy],
         "rai:dataManipulationProtocol": " ".join(facts.made),
         "rai:dataLimitations": facts.limits,
+        "license": licence,
+        "creator": {"@type": "Organization", "name": publisher} if publisher else None,
+        "rai:dataUseCases": [purpose] if purpose else None,
     }
-    if licence:
-        record["license"] = licence
-    if publisher:
-        record["creator"] = {"@type": "Organization", "name": publisher}
-    if purpose:
-        record["rai:dataUseCases"] = [purpose]
     if table is not None:
         file = table.path.name
         record["distribution"] = [
@@ -286,11 +277,9 @@ def _dcat(facts: Facts, table: _Table | None) -> str:
             "@type": "dct:ProvenanceStatement",
             "dct:description": facts.release.privacy,
         },
+        "dct:publisher": {"@type": "foaf:Agent", "foaf:name": publisher} if publisher else None,
+        "dcat:contactPoint": {"@type": "vcard:Kind", "vcard:fn": contact} if contact else None,
     }
-    if publisher:
-        record["dct:publisher"] = {"@type": "foaf:Agent", "foaf:name": publisher}
-    if contact:
-        record["dcat:contactPoint"] = {"@type": "vcard:Kind", "vcard:fn": contact}
     if table is not None:
         distribution: dict[str, Any] = {
             "@type": "dcat:Distribution",
@@ -325,12 +314,10 @@ def _frictionless(facts: Facts, table: _Table | None) -> str:
         "title": facts.title,
         "description": facts.description,
         "created": facts.created,
+        "licenses": [{"name": licence, "title": licence}] if licence else None,
+        "contributors": [{"title": publisher, "role": "publisher"}] if publisher else None,
+        "resources": [],
     }
-    if licence:
-        record["licenses"] = [{"name": licence, "title": licence}]
-    if publisher:
-        record["contributors"] = [{"title": publisher, "role": "publisher"}]
-    record["resources"] = []
     if table is not None:
         words = ("integer", "number", "boolean", "date", "time", "datetime", "string")
         record["resources"] = [

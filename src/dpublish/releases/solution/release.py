@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -146,7 +147,6 @@ class SolutionRelease(Release):
         self._labels: list[str] | None = (
             self._main["label"].to_list() if "label" in self._main.columns else None
         )
-        self._assigned: Ints | None = None
 
     @property
     def public(self) -> list[Any]:
@@ -175,17 +175,13 @@ class SolutionRelease(Release):
         return self._estimate("public_cost_estimate")
 
     def _estimate(self, name: str) -> Estimate | None:
-        found = self.manifest["facts"].get(name)
-        if found is None:
-            return None
-        return Estimate(**found, measure="mean" if self._fractional else "count")
-
-    @property
-    def _fractional(self) -> bool:
-        """Whether costs are no whole numbers: distances, weights."""
         facts = self.manifest["facts"]
-        own = facts.get("worth", "coverage") != "coverage"  # values between 0 and 1
-        return own or "unit" in facts or "weighted" in facts or self.problem == "set-cover"
+        if facts.get(name) is None:
+            return None
+        # distances, weights and values between 0 and 1 are no whole numbers
+        fractional = {"unit", "weighted"} & facts.keys() or self.problem == "set-cover"
+        own = facts.get("worth", "coverage") != "coverage"
+        return Estimate(**facts[name], measure="mean" if fractional or own else "count")
 
     @property
     def bound(self) -> Mapping[str, Any]:
@@ -253,7 +249,7 @@ class SolutionRelease(Release):
             return u if place[u] < place[v] else v
         self._only("assign", "vertex-cover", "set-cover")
         elements = self._elements()
-        found = int(self._assignment()[elements[self._known(thing, elements)]])
+        found = int(self._assigned[elements[self._known(thing, elements)]])
         if self._labels is None:
             return found
         return dict(zip(self._numbers.tolist(), self._labels, strict=True))[found]
@@ -287,7 +283,7 @@ class SolutionRelease(Release):
             return vertex_cost(data, place, None if weights is None else weights[self._numbers])
         if self.problem == "set-cover":
             return set_cost(
-                data, self._elements(), self._assignment(), self.tables["costs"]["cost"].to_numpy()
+                data, self._elements(), self._assigned, self.tables["costs"]["cost"].to_numpy()
             )
         if self.problem == "k-median":
             return median_cost(data, distances, self._numbers, facts)
@@ -331,13 +327,12 @@ class SolutionRelease(Release):
         return plot_solution(self, self._main, self._named(self._numbers), top=top, edges=edges)
 
     def summary(self) -> dict[str, str]:
-        rows = super().summary()
-        rows["problem"] = self.problem
+        rows = {**super().summary(), "problem": self.problem}
         if self.problem == "min-cut":
             first, second = (len(side) for side in self.sides)
             rows["solution"] = f"{first:,} vertices on one side, {second:,} on the other"
         else:
-            names = [str(name) for name in self._named(self._numbers[:6])]
+            names = map(str, self._named(self._numbers[:6]))
             rows["solution"] = ", ".join(names) + (", ..." if len(self._numbers) > 6 else "")
         if self.cost_estimate is not None:
             what = "worth" if self.problem == "public-projects" else "cost"
@@ -376,10 +371,9 @@ class SolutionRelease(Release):
         )
         return {name: number for number, name in enumerate(names)}
 
-    def _assignment(self) -> Ints:
-        if self._assigned is None:
-            self._assigned = first_sets(self.tables)
-        return self._assigned
+    @cached_property
+    def _assigned(self) -> Ints:
+        return first_sets(self.tables)
 
 
 def first_sets(tables: Mapping[str, pl.DataFrame]) -> Ints:
@@ -427,8 +421,8 @@ def _check_family(facts: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) 
         )
     held = _whole_column(tables["members"], "element", "members", elements)
     _whole_column(tables["members"], "set", "members", sets)
-    _whole_column(tables["order"], "part", "order", 1 << 31)
-    _whole_column(tables["universe"], "part", "universe", 1 << 31)
+    for name in ("order", "universe"):
+        _whole_column(tables[name], "part", name, 1 << 31)
     if len(np.unique(held)) != elements or (first_sets(tables) < 0).any():
         raise BundleError("members.parquet: an element is in no set that may serve it.")
     _check_amounts(tables["costs"], "costs", "cost")
@@ -448,9 +442,8 @@ def _check_demand(facts: Mapping[str, Any], frame: pl.DataFrame, count: int) -> 
     """Noisy demand by place: the group it was counted in, the middle of that, the noisy count."""
     if frame.height != count:
         raise BundleError("demand.parquet must have a row for every place.")
-    _whole_column(frame, "group", "demand", count)
-    _whole_column(frame, "middle", "demand", count)
-    _whole_column(frame, "noisy", "demand", None)
+    for column, limit in (("group", count), ("middle", count), ("noisy", None)):
+        _whole_column(frame, column, "demand", limit)
     text(facts, "demand_scale", "facts")
 
 
@@ -523,9 +516,7 @@ def _weighted(facts: Mapping[str, Any]) -> bool:
 
 def _check_distances(facts: Mapping[str, Any]) -> None:
     """The unit of distances and the largest that counts, in problems that have distances."""
-    needed = facts.get("problem") == "k-median"
-    if not needed and not {"unit", "diameter"} & facts.keys():
-        return
-    for key in ("unit", "diameter"):
-        if not _positive(facts.get(key)):
-            raise BundleError(f"facts: '{key}' must be a positive number.")
+    if facts.get("problem") == "k-median" or {"unit", "diameter"} & facts.keys():
+        for key in ("unit", "diameter"):
+            if not _positive(facts.get(key)):
+                raise BundleError(f"facts: '{key}' must be a positive number.")

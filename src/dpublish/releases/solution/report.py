@@ -84,7 +84,7 @@ def sections(release: SolutionRelease) -> Report:
             Section("The solution", _solution(release)),
             # the last two sentences say how good it is, as the report has done above
             how_it_was_made(release, until=-2),
-            _usage(release),
+            usage(release, *_USES[release.problem]),
         ],
         limits=limits,
     )
@@ -100,14 +100,12 @@ def _compared(release: SolutionRelease) -> list[str]:
     if chosen is None or public is None:
         return said
     names = release.public
-    more = ", ..." if len(names) > 6 else ""
-    shown = ", ".join(str(name) for name in names[:6])
+    shown = ", ".join(map(str, names[:6])) + (", ..." if len(names) > 6 else "")
     verb = "is worth" if release.problem == "public-projects" else "costs"
     alone = " alone" if release.problem == "min-cut" else ""
     return [
         f"On the private rows it {verb} {chosen}. The noise was paid for.",
-        f"The public solution, which needs no data ({shown}{more}{alone}), {verb} {public} on "
-        "them.",
+        f"The public solution, which needs no data ({shown}{alone}), {verb} {public} on them.",
         *said,
     ]
 
@@ -187,25 +185,23 @@ def _names(names: list[Any], *, ordered: bool) -> list[Block]:
     return blocks
 
 
-def _usage(release: SolutionRelease) -> Section:
-    uses = {
-        "min-cut": [
-            "release.sides            # the two sides",
-            "release.cost_of(edges)            # on edges of your own",
-        ],
-        "k-median": ["release.chosen            # the sites", "release.plot()            # a map"],
-        "vertex-cover": [
-            "release.order",
-            "release.assign((u, v))            # which end serves an edge",
-            "release.cost_of(edges)            # on edges of your own",
-        ],
-        "set-cover": [
-            "release.order",
-            "release.assign(element)            # which set serves an element",
-        ],
-        "public-projects": ["release.chosen            # in the order of choice"],
-    }[release.problem]
-    return usage(release, *uses)
+_USES = {
+    "min-cut": (
+        "release.sides            # the two sides",
+        "release.cost_of(edges)            # on edges of your own",
+    ),
+    "k-median": ("release.chosen            # the sites", "release.plot()            # a map"),
+    "vertex-cover": (
+        "release.order",
+        "release.assign((u, v))            # which end serves an edge",
+        "release.cost_of(edges)            # on edges of your own",
+    ),
+    "set-cover": (
+        "release.order",
+        "release.assign(element)            # which set serves an element",
+    ),
+    "public-projects": ("release.chosen            # in the order of choice",),
+}
 
 
 # Pictures of solutions: a map of sites, the two sides of a cut, the head of an order.
@@ -261,8 +257,7 @@ def _draw_order(panel: Any, names: list[Any], top: int) -> None:
         panel.text(
             column, -row, text, fontsize=9, family="monospace", va="center", parse_math=False
         )
-    columns = -(-len(shown) // rows)
-    panel.set_xlim(-0.05, max(3, columns))
+    panel.set_xlim(-0.05, max(3, -(-len(shown) // rows)))
     panel.set_ylim(-rows - 0.5, 1)
     if len(names) > len(shown):
         panel.text(
