@@ -123,8 +123,8 @@ def fit_pipeline(
     by their counts."""
     domain = release.domain
     target, chosen = target_and_features(target or release.target, features, domain.names)
-    axes = [domain.axis(name) for name in (target, *chosen)]
     codes, weights = release.weighted_codes([target, *chosen])
+    axes = [domain.axis(name) for name in (target, *chosen)]
     codes, weights = _merge(codes, axes, weights)
     labels = column_values(axes[0], codes[0])
     # where all cells are published, noise makes some counts negative: no weight, and no class of

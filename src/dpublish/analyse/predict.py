@@ -37,20 +37,18 @@ def as_frame(rows: Any, names: Sequence[str]) -> pl.DataFrame:
     named columns in order."""
     if isinstance(rows, pl.LazyFrame):
         rows = rows.collect()
-    if not isinstance(rows, pl.DataFrame):
-        columns = getattr(rows, "columns", None)
-        if columns is not None and hasattr(rows, "iloc"):
-            rows = pl.DataFrame(
-                {name: _series(name, rows[name]) for name in names if name in set(columns)}
-            )
-        else:
-            try:
-                rows = pl.DataFrame(rows, strict=False)
-            except Exception as error:
-                raise QueryError(
-                    f"Rows must be a polars or pandas frame or a mapping of columns, not "
-                    f"{type(rows).__name__}."
-                ) from error
+    elif hasattr(rows, "iloc") and hasattr(rows, "columns"):
+        rows = pl.DataFrame(
+            {name: _series(name, rows[name]) for name in names if name in set(rows.columns)}
+        )
+    elif not isinstance(rows, pl.DataFrame):
+        try:
+            rows = pl.DataFrame(rows, strict=False)
+        except Exception as error:
+            raise QueryError(
+                f"Rows must be a polars or pandas frame or a mapping of columns, not "
+                f"{type(rows).__name__}."
+            ) from error
     lacking = [name for name in names if name not in rows.columns]
     if lacking:
         raise QueryError(

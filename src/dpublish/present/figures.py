@@ -134,8 +134,9 @@ def plot_marginal(
 
 
 def _bars(release: TableRelease, column: str, level: float, top: int) -> Figure:
+    frame = release.marginal(column, level=level)
     axis = release.domain.axis(column)
-    frame, per = _densities(release.marginal(column, level=level), axis)
+    frame, per = _densities(frame, axis)
     frame, note = keep_largest(frame, top, ordered=axis.ordered)
     figure, axes, open_end = bars_figure(
         [_short(level_label(axis, label)) for label in frame.to_series(0)],

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from dpublish.declare.grid import Floats
+    from dpublish.releases.aggregates import AggregatesRelease
     from dpublish.releases.base import Release
 
 MAX_CHARTS = 24
@@ -491,6 +492,20 @@ def usage(release: Release, *lines: str) -> Section:
     """Python that opens the release and goes on with these lines."""
     opened = f"release = dp.open_release({release.file_name!r})"
     return Section("How to use it", [Program(["import dpublish as dp", opened, *lines])])
+
+
+def usage_of_cells(release: AggregatesRelease, *lines: str) -> Section:
+    """The same for a release that answers conditions and tables, and SQL."""
+    last = release.domain.names[-1]
+    query = f"select {quoted(last)}, count(*) from release group by {quoted(last)}"
+    return usage(
+        release,
+        f"release.estimate({example_predicate(release.domain)!r})            # a count with an "
+        "error bar",
+        f"release.marginal({last!r})            # counts of every value, with error bars",
+        f"release.sql({query!r})",
+        *lines,
+    )
 
 
 def example_predicate(domain: Domain) -> str:

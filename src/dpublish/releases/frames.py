@@ -133,11 +133,6 @@ def sql_table(axes: Sequence[Axis], codes: Mapping[int, Codes], weights: Weights
     return pl.DataFrame([*columns, pl.Series(weight, weights)])
 
 
-def bin_labels(axis: Axis, codes: Codes) -> pl.Series:
-    """What a person reads for each code, such as '20..29'."""
-    return pl.Series(axis.labels, dtype=pl.String).gather(pl.Series(codes))
-
-
 def drawn_values(axis: Axis, codes: Codes, generator: np.random.Generator) -> pl.Series:
     """As `column_values`, with numbers drawn inside their bins."""
     if not axis.numeric or axis.exact_values:
@@ -182,7 +177,8 @@ def cell_frame(
         if intervals and not axis.exact_values:
             name = free_name(f"{axis.name}_bin", taken)
             taken = (*taken, name)
-            columns.append(bin_labels(axis, codes).alias(name))
+            # what a person reads for each code, such as '20..29'
+            columns.append(pl.Series(name, axis.labels, dtype=pl.String).gather(pl.Series(codes)))
     columns.append(pl.Series(free_name("weight", taken), counts))
     return pl.DataFrame(columns)
 
@@ -278,10 +274,8 @@ def named_columns(domain: Domain, columns: Sequence[str]) -> list[int]:
 def named_target(manifest: Mapping[str, Any], domain: Domain) -> str | None:
     """The column that a release was made to predict, or else the one of its schema; None where the
     release has neither."""
-    for named in (manifest["parameters"].get("target"), manifest.get("target")):
-        if isinstance(named, str) and named in domain.names:
-            return named
-    return None
+    named = (manifest["parameters"].get("target"), manifest.get("target"))
+    return next((one for one in named if isinstance(one, str) and one in domain.names), None)
 
 
 def marginal_shape(domain: Domain, places: Sequence[int]) -> tuple[int, ...]:

@@ -81,15 +81,14 @@ class Cells:
             "l": self.low,
             "h": self.high,
         }
-        if not self.counted:
-            facts["uncounted"] = True
-        if self.note:
-            facts["note"] = self.note
-        if self.where:
-            facts["where"] = self.where
-        if self.per:
-            facts["s"], facts["per"] = self.lengths, self.per
-        return facts
+        more = {
+            "uncounted": not self.counted,
+            "note": self.note,
+            "where": self.where,
+            "s": self.lengths if self.per else (),
+            "per": self.per,
+        }
+        return facts | {key: value for key, value in more.items() if value}
 
 
 @dataclass(frozen=True)
@@ -171,16 +170,14 @@ def _single(release: Any, axis: Axis) -> Cells | None:
     if value.size > MAX_LISTED:
         kept = np.sort(np.argsort(-value, kind="stable")[:MAX_LISTED])
         note = f"The {MAX_LISTED} largest of {value.size:,} values."
-    words = " ".join((note, *release.basis_notes(frame))).strip()
-    conditions = [condition(axis, int(code), int(code)) for code in kept]
     lengths, _ = bin_lengths(axis)
     drawn = [round(float(lengths[code]), 6) if code < lengths.size else 1.0 for code in kept]
     return Cells.of(
         (axis.name,),
         [[level_label(axis, axis.labels[int(code)]) for code in kept]],
         [one[kept] for one in (value, low, high)],
-        note=words,
-        where=conditions,
+        note=" ".join((note, *release.basis_notes(frame))).strip(),
+        where=[condition(axis, int(code), int(code)) for code in kept],
         lengths=drawn,
         per=said_of_bins(axis),
     )

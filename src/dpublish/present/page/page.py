@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -335,17 +335,19 @@ def _folded(table: Table) -> str:
 
 
 def text_html(text: Text) -> str:
-    parts: Iterable[str | Strong | Code | Link] = (text,) if isinstance(text, str) else text
-    marked = []
-    for part in parts:
-        if isinstance(part, str):
-            marked.append(safe_text(part))
-        elif isinstance(part, Link):
-            marked.append(f'<a href="#{safe_text(part.anchor)}">{safe_text(part.text)}</a>')
-        else:
-            tag = "b" if isinstance(part, Strong) else "code"
-            marked.append(f"<{tag}>{safe_text(part.text)}</{tag}>")
-    return "".join(marked)
+    return "".join(map(_part, [text] if isinstance(text, str) else text))
+
+
+def _part(part: str | Strong | Code | Link) -> str:
+    match part:
+        case Strong(words):
+            return f"<b>{safe_text(words)}</b>"
+        case Code(words):
+            return f"<code>{safe_text(words)}</code>"
+        case Link(words, to):
+            return f'<a href="#{safe_text(to)}">{safe_text(words)}</a>'
+        case _:
+            return safe_text(part)
 
 
 def _table(table: Table) -> str:

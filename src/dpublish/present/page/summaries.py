@@ -48,10 +48,12 @@ def table_of_lines(
         return []
     heads = list(dict.fromkeys(one["what"] for _, _, lines in rows for one in lines))
     notes = list(dict.fromkeys(one["note"] for _, _, lines in rows for one in lines))
-    cells = [
-        [next((_cell(one, notes) for one in lines if one["what"] == what), None) for what in heads]
-        for _, _, lines in rows
-    ]
+    cells = []
+    for _, _, lines in rows:
+        said = {
+            one["what"]: [one["v"], one["l"], one["h"], notes.index(one["note"])] for one in lines
+        }
+        cells.append([said.get(what) for what in heads])
     return [
         {
             "of": of,
@@ -63,10 +65,6 @@ def table_of_lines(
             "notes": notes,
         }
     ]
-
-
-def _cell(one: Line, notes: Sequence[str]) -> list[str | int]:
-    return [one["v"], one["l"], one["h"], notes.index(one["note"])]
 
 
 def _lines(

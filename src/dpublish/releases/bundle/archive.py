@@ -195,9 +195,9 @@ def write_container(
                 fresh.rename(path)
         _flush_folder(path.parent)
     except OSError as error:
-        reason = error.strerror or type(error).__name__
         raise BundleError(
-            f"The release could not be written to '{path}': {reason}. Nothing was left behind."
+            f"The release could not be written to '{path}': "
+            f"{error.strerror or type(error).__name__}. Nothing was left behind."
         ) from None
     return digest
 
@@ -211,8 +211,10 @@ def write_member(folder: Path, name: str, content: bytes) -> None:
             fresh.replace(folder / name)
         _flush_folder(folder)
     except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise BundleError(f"'{name}' could not be written to '{folder}': {reason}.") from None
+        raise BundleError(
+            f"'{name}' could not be written to '{folder}': "
+            f"{error.strerror or type(error).__name__}."
+        ) from None
 
 
 def _write_file(fresh: Path, members: list[tuple[str, bytes]]) -> str:

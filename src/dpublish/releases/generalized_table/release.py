@@ -25,12 +25,10 @@ from dpublish.present.report import (
     Table,
     big,
     column_charts,
-    example_predicate,
     how_it_was_made,
     listed,
-    usage,
+    usage_of_cells,
 )
-from dpublish.query.constants import quoted
 from dpublish.query.masks import select
 from dpublish.query.predicate import Node, columns_of, parse_predicate
 from dpublish.query.sql_limits import CellsSay, answer_sql
@@ -332,7 +330,7 @@ class GeneralizedRelease(CellsRelease):
                     "What it shows", [Paragraph(shows), *column_charts(self.domain, self.marginal)]
                 ),
                 _largest(self),
-                _usage(self),
+                usage_of_cells(self, "release.sample(1000)            # synthetic rows"),
             ],
             limits=LIMITS,
         )
@@ -355,15 +353,3 @@ def _largest(release: GeneralizedRelease) -> Section:
     ]
     names = release.domain.names
     return Section("The largest regions", [Table((*names, "rows"), rows, right=(len(names),))])
-
-
-def _usage(release: GeneralizedRelease) -> Section:
-    last, predicate = release.domain.names[-1], example_predicate(release.domain)
-    group = quoted(last)
-    return usage(
-        release,
-        f"release.estimate({predicate!r})            # a count with an error bar",
-        f"release.marginal({last!r})            # counts of every value, with error bars",
-        f"release.sql({f'select {group}, count(*) from release group by {group}'!r})",
-        "release.sample(1000)            # synthetic rows",
-    )

@@ -16,11 +16,9 @@ from dpublish.present.report import (
     Table,
     big,
     column_charts,
-    example_predicate,
     listed,
-    usage,
+    usage_of_cells,
 )
-from dpublish.query.constants import quoted
 
 if TYPE_CHECKING:
     from dpublish.releases.histogram.release import HistogramRelease
@@ -66,7 +64,12 @@ def sections(release: HistogramRelease) -> Report:
                 "What it shows",
                 [Paragraph(shows), *column_charts(release.domain, release.marginal)],
             ),
-            _usage(release),
+            usage_of_cells(
+                release,
+                "release.sample(1000)            # synthetic rows",
+                f"release.fit(estimator, target={release.domain.names[-1]!r})"
+                "            # a scikit-learn model",
+            ),
         ],
         limits=LIMITS,
     )
@@ -75,13 +78,12 @@ def sections(release: HistogramRelease) -> Report:
 def _accuracy(release: HistogramRelease) -> Section:
     law = release.law
     sizes = np.array([1.0, 10.0, 100.0, 1000.0])
-    widths = noise_sum_quantile(0.025, sizes, law.scale)
     rows = [
         (
             f"a count that adds up {int(size):,} released cell{'s' if size > 1 else ''}",
             f"± {width:,.0f} rows",
         )
-        for size, width in zip(sizes, widths, strict=True)
+        for size, width in zip(sizes, noise_sum_quantile(0.025, sizes, law.scale), strict=True)
         if size <= release.domain.size
     ]
     whole = release.estimate("true")
@@ -110,17 +112,4 @@ def _accuracy(release: HistogramRelease) -> Section:
             ),
             Table(("for", "95% of the noise lies within"), rows, right=(1,)),
         ],
-    )
-
-
-def _usage(release: HistogramRelease) -> Section:
-    last = release.domain.axes[-1]
-    predicate, group = example_predicate(release.domain), quoted(last.name)
-    return usage(
-        release,
-        f"release.estimate({predicate!r})            # a count with an error bar",
-        f"release.marginal({last.name!r})            # counts of every value, with error bars",
-        f"release.sql({f'select {group}, count(*) from release group by {group}'!r})",
-        "release.sample(1000)            # synthetic rows",
-        f"release.fit(estimator, target={last.name!r})            # a scikit-learn model",
     )

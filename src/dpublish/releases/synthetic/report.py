@@ -114,10 +114,8 @@ def _one_query(release: SyntheticRelease) -> str | None:
     from dpublish.releases.synthetic.release import MADE_FOR
 
     asked = release.queries.predicates[:5] if isinstance(release.queries, Predicates) else ()
-    for condition in (*asked, *(_first_code(axis) for axis in release.domain.axes)):
-        if release.estimate(condition).note == MADE_FOR:
-            return condition
-    return None
+    every = itertools.chain(asked, map(_first_code, release.domain.axes))
+    return next((one for one in every if release.estimate(one).note == MADE_FOR), None)
 
 
 def _first_code(axis: Axis) -> str:
