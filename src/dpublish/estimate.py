@@ -6,7 +6,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpublish.errors import QueryError
@@ -145,3 +145,11 @@ def check_level(level: float) -> float:
             f"level must lie between 0.5 and 0.9999, not {level!r}. The usual choice is 0.95."
         )
     return float(level)
+
+
+def whole_number(name: str, given: int, least: int, most: int) -> int:
+    """A number of things that a caller asks for. The whole numbers of numpy are as good as
+    Python's."""
+    if isinstance(given, bool) or not isinstance(given, Integral) or not least <= given <= most:
+        raise QueryError(f"{name} must be a whole number from {least} to {most}, not {given!r}.")
+    return int(given)

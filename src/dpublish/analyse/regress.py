@@ -12,7 +12,7 @@ import html
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dpublish.declare.domain import Axis
 from dpublish.errors import QueryError, did_you_mean
-from dpublish.estimate import Estimate, check_level
+from dpublish.estimate import Estimate, check_level, whole_number
 from dpublish.models.noisy_counts import normal_quantile
 
 if TYPE_CHECKING:
@@ -83,11 +83,10 @@ def spread_of(
     seed: int | None,
 ) -> Spread:
     """A statistic of releases, of this one and of `runs` that are made like it."""
-    if isinstance(runs, bool) or not isinstance(runs, Integral) or not 20 <= runs <= MAX_RUNS:
-        raise QueryError(f"runs must be a whole number from 20 to {MAX_RUNS}, not {runs!r}.")
+    number = whole_number("runs", runs, 20, MAX_RUNS)
     value = _numbers(statistic(release))
     found = []
-    for other in release.replicates(int(runs), seed=seed):
+    for other in release.replicates(number, seed=seed):
         one = _numbers(statistic(other))
         if one.shape != value.shape:
             raise QueryError("The function must give as many numbers in every run.")

@@ -4,7 +4,6 @@ and marginals: bars for one column, a heat map for two."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.grid import Floats
 from dpublish.errors import QueryError
+from dpublish.estimate import whole_number
 from dpublish.present.charts import LOG, shortened, spans_decades
 from dpublish.present.report import axis_title, bin_lengths, level_label
 
@@ -126,8 +126,7 @@ def plot_marginal(
             "A plot shows one column or two. Name them: release.plot('age') or "
             "release.plot('age', 'income')."
         )
-    if isinstance(top, bool) or not isinstance(top, Integral) or not 1 <= top <= 200:
-        raise QueryError(f"top must be a whole number from 1 to 200, not {top!r}.")
+    whole_number("top", top, 1, 200)
     if len(columns) == 1:
         return _bars(release, columns[0], level, top)
     return _heat(release, columns[0], columns[1], level, top)

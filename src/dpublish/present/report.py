@@ -328,17 +328,16 @@ def guarantee(release: Release) -> Section:
         "It adds up: the costs of all releases from the same data are to be summed, and the "
         "budget ledger of the data owner does so.",
     ]
-    not_meant = (
-        "It does not say that nothing can be learnt about a person: what the data teach about "
-        "people in general (for instance, that income rises with age) applies to each of them "
-        "whether or not they were in the data."
-    )
     return Section(
         "The guarantee",
         [
             Paragraph(guesses(cost, neighbours)[0], "promise"),
             Listing(words),
-            Paragraph(not_meant),
+            Paragraph(
+                "It does not say that nothing can be learnt about a person: what the data teach "
+                "about people in general (for instance, that income rises with age) applies to "
+                "each of them whether or not they were in the data."
+            ),
             *_budget(release),
             Heading("In the words of the release file"),
             Paragraph(release.privacy, "soft"),
@@ -405,14 +404,18 @@ def verification(release: Release) -> Section:
         if isinstance(value, str | int)
     ]
     rows += [(f"version: {key}", str(value)) for key, value in manifest["versions"].items()]
-    compare = (
-        "Compare these SHA-256 hashes with those that the data owner states. ",
-        Code("dpublish verify FILE"),
-        " recomputes them.",
-    )
     return Section(
         "Check it",
-        [Paragraph(compare), Table((), [(key, (Code(value),)) for key, value in rows])],
+        [
+            Paragraph(
+                (
+                    "Compare these SHA-256 hashes with those that the data owner states. ",
+                    Code("dpublish verify FILE"),
+                    " recomputes them.",
+                )
+            ),
+            Table((), [(key, (Code(value),)) for key, value in rows]),
+        ],
     )
 
 

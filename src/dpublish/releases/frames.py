@@ -18,7 +18,7 @@ from dpublish.declare.columns import OTHER
 from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.grid import Floats
 from dpublish.errors import BundleError, QueryError, SchemaError
-from dpublish.estimate import Estimate
+from dpublish.estimate import Estimate, whole_number
 from dpublish.models.bin_shapes import bin_means, place_in_bin, tilts_of
 
 Codes = NDArray[np.int64]
@@ -200,15 +200,8 @@ def counted_table(
 
 
 def rows_to_draw(number: int) -> int:
-    """How many rows to draw, as it was asked for. The whole numbers of numpy are as good as
-    Python's."""
-    if (
-        isinstance(number, bool)
-        or not isinstance(number, Integral)
-        or not 0 <= number <= MAX_SAMPLE
-    ):
-        raise QueryError(f"n must be a whole number from 0 to {MAX_SAMPLE}, not {number!r}.")
-    return int(number)
+    """How many rows to draw, as it was asked for."""
+    return whole_number("n", number, 0, MAX_SAMPLE)
 
 
 def generator_of(seed: int | None) -> np.random.Generator:

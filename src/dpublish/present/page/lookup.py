@@ -365,7 +365,7 @@ def _tree_lookups(release: Any) -> Lookups:
         spans = [
             (first[0], last[1]) for first, last in itertools.combinations_with_replacement(parts, 2)
         ]
-        ends = _numbers(_asked(release, [_box(everything, {place: span}) for span in spans]))
+        ends = _asked(release, [_box(everything, {place: span}) for span in spans])
         shown, alone = labels[place], _alone(len(parts))
         numbers = [one[alone] for one in ends]
         if len(grids) == 1 and release.missing is not None:
@@ -390,7 +390,7 @@ def _tree_lookups(release: Any) -> Lookups:
         boxes = [_box(everything, {at: one, to: two}) for one in sides[at] for two in sides[to]]
         names = (grids[at].name, grids[to].name)
         both = [labels[at], labels[to]]
-        crossed.append(Cells.of(names, both, _numbers(_asked(release, boxes))))
+        crossed.append(Cells.of(names, both, _asked(release, boxes)))
     by_group = []
     for (_, axis), (to, other) in itertools.permutations(enumerate(worded), 2):
         if axis.name in summaries:
@@ -407,10 +407,11 @@ def _alone(parts: int) -> list[int]:
     return [at for at, (first, last) in enumerate(spans) if first == last]
 
 
-def _asked(release: Any, boxes: Sequence[Sequence[tuple[float, float]]]) -> pl.DataFrame:
+def _asked(
+    release: Any, boxes: Sequence[Sequence[tuple[float, float]]]
+) -> tuple[Floats, Floats, Floats]:
     corners = np.array(boxes, dtype=np.float64)
-    frame: pl.DataFrame = release.ranges(corners[:, :, 0], corners[:, :, 1], level=LEVEL)
-    return frame
+    return _numbers(release.ranges(corners[:, :, 0], corners[:, :, 1], level=LEVEL))
 
 
 def _box(

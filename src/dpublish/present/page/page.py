@@ -131,18 +131,16 @@ def _template() -> Any:
 
 def opening(release: Release) -> list[str]:
     """What this is and whom it protects, in three sentences."""
-    manifest = release.manifest
-    privacy = manifest["privacy"]
-    cost, neighbours = read_cost(privacy), str(privacy["neighbours"])
+    privacy = release.manifest["privacy"]
     try:
         rows = getattr(release, "rows", None)
     except QueryError:  # weights whose public rows are elsewhere
         rows = None
     about = rows_in_words(release, float(rows)) if isinstance(rows, int | float) else ""
     return [
-        f"These are numbers about '{manifest['dataset']}'{about}, published once with noise that "
-        "protects the people in it; anyone may use them for ever.",
-        guesses(cost, neighbours)[0],
+        f"These are numbers about '{release.manifest['dataset']}'{about}, published once with "
+        "noise that protects the people in it; anyone may use them for ever.",
+        guesses(read_cost(privacy), str(privacy["neighbours"]))[0],
         _how_sure(release),
     ]
 

@@ -4,6 +4,7 @@ column, as Python prints them."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -18,9 +19,24 @@ GROUP_SHARES = (0.25, 0.5, 0.75)
 Line = dict[str, str]
 
 
-def summary(release: Any, axis: Axis) -> list[Line]:
-    """The mean and some quantiles of a column of numbers, with limits and what they rest on."""
-    return _lines(release, axis, SHARES, {})
+def summary(release: Any, axis: Axis, shares: Sequence[float] = SHARES, **given: str) -> list[Line]:
+    """The mean and some quantiles of a column of numbers, with limits and what they rest on: of all
+    rows, or of those that meet a condition `where`."""
+    if axis.kind not in ("integer", "real") or not hasattr(release, "mean"):
+        return []
+    name = axis.name
+    asked: list[tuple[str, str, Any]] = [
+        ("mean", f"mean({quoted(name)})", partial(release.mean, name, level=LEVEL, **given))
+    ]
+    for share in shares if hasattr(release, "quantile") else ():
+        what = "median" if share == 0.5 else f"{share:.0%}"
+        call = f"quantile({quoted(name)}, {share:g})"
+        asked.append((what, call, partial(release.quantile, name, share, level=LEVEL, **given)))
+    found = []
+    for what, call, ask in asked:
+        with suppress(PublishError):
+            found.append(line(what, call, ask()))
+    return found
 
 
 def summary_by_group(
@@ -32,7 +48,7 @@ def summary_by_group(
         axis.name,
         by,
         [
-            (label, where, _lines(release, axis, GROUP_SHARES, {"where": where}))
+            (label, where, summary(release, axis, GROUP_SHARES, where=where))
             for label, where in groups
             if where
         ],
@@ -65,29 +81,6 @@ def table_of_lines(
             "notes": notes,
         }
     ]
-
-
-def _lines(
-    release: Any, axis: Axis, shares: Sequence[float], given: Mapping[str, str]
-) -> list[Line]:
-    if axis.kind not in ("integer", "real") or not hasattr(release, "mean"):
-        return []
-    name = axis.name
-    asked: list[tuple[str, str, Any]] = [
-        ("mean", f"mean({quoted(name)})", partial(release.mean, name, level=LEVEL, **given))
-    ]
-    for share in shares if hasattr(release, "quantile") else ():
-        what = "median" if share == 0.5 else f"{share:.0%}"
-        call = f"quantile({quoted(name)}, {share:g})"
-        asked.append((what, call, partial(release.quantile, name, share, level=LEVEL, **given)))
-    found = []
-    for what, call, ask in asked:
-        try:
-            one = ask()
-        except PublishError:
-            continue
-        found.append(line(what, call, one))
-    return found
 
 
 def line(what: str, call: str, one: Estimate) -> Line:

@@ -137,8 +137,13 @@ class GeneralizedRelease(CellsRelease):
             spread = spread_quantile(alpha, np.array([k2]), np.zeros(1), np.array([k4]))
             return float(weights @ self.estimates) - float(spread[0])
 
-        where = tuple(codes[place] for place in places)
-        return PartSums(rows, where, self.counts.size, self.cell_counts(places), low_of)
+        return PartSums(
+            owner=rows,
+            codes=tuple(codes[place] for place in places),
+            parts=self.counts.size,
+            estimates=self.cell_counts(places),
+            low_of=low_of,
+        )
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of every combination of codes of the named columns: labels, count, standard_error,
@@ -308,10 +313,6 @@ class GeneralizedRelease(CellsRelease):
         }
 
     def sections(self) -> Report:
-        shows = (
-            "Estimated numbers of rows with 95% intervals (black lines). An interval reaches from "
-            "what is certainly in a group to what may be in it."
-        )
         return Report(
             lead=(
                 "This release divides all combinations of ",
@@ -327,7 +328,15 @@ class GeneralizedRelease(CellsRelease):
             sections=[
                 how_it_was_made(self),
                 Section(
-                    "What it shows", [Paragraph(shows), *column_charts(self.domain, self.marginal)]
+                    "What it shows",
+                    [
+                        Paragraph(
+                            "Estimated numbers of rows with 95% intervals (black lines). An "
+                            "interval reaches from what is certainly in a group to what may be in "
+                            "it."
+                        ),
+                        *column_charts(self.domain, self.marginal),
+                    ],
                 ),
                 _largest(self),
                 usage_of_cells(self, "release.sample(1000)            # synthetic rows"),

@@ -151,10 +151,6 @@ class HalfspacesRelease(Release):
             charts += [Heading(grid.name), Chart(grid.name, bars_above(self, grid))]
         if more > 0:
             charts.append(Paragraph(f"{more} more columns are in the release.", "soft"))
-        shows = (
-            "Estimated numbers of rows at or above a value of one column, whatever the others are, "
-            "with 95% intervals (black lines)."
-        )
         return Report(
             lead=(
                 "This release answers how many rows lie above any plane through the space of ",
@@ -173,7 +169,16 @@ class HalfspacesRelease(Release):
             ],
             sections=[
                 how_it_was_made(self),
-                Section("What it shows", [Paragraph(shows), *charts]),
+                Section(
+                    "What it shows",
+                    [
+                        Paragraph(
+                            "Estimated numbers of rows at or above a value of one column, whatever "
+                            "the others are, with 95% intervals (black lines)."
+                        ),
+                        *charts,
+                    ],
+                ),
                 _usage(self),
             ],
             limits=[

@@ -93,8 +93,7 @@ class HistogramRelease(CellsRelease, ResampledRelease):
         A count over part of a bin assumes that rows are spread evenly inside it; `low` and `high`
         do not assume so.
         """
-        node = parse_predicate(predicate, self.domain, planes=True)
-        selection = select(node, self.domain)
+        selection = select(parse_predicate(predicate, self.domain, planes=True), self.domain)
         found = selection.cover(
             lambda index: decode_cells(self.cells, self.domain, index), len(self.cells)
         )
@@ -242,8 +241,8 @@ def _read_total(facts: Mapping[str, Any]) -> Total:
         raise BundleError(
             f"facts: total: kind '{kind[:40]}' is not known (public, noisy, unknown)."
         )
-    lowest = 0 if kind == "public" else -(1 << 52)
     if kind != "unknown" or total.get("value") is not None:
+        lowest = 0 if kind == "public" else -(1 << 52)
         whole(total, "value", "facts: total", limit=1 << 52, lowest=lowest)
     if kind == "noisy" or total.get("scale") is not None:
         fraction(total, "scale", "facts: total")
@@ -284,8 +283,11 @@ class SuppressedSums:
         cells, each = self.cells, amounts.reshape(-1)
         second, fourth = self.law.noise_cumulants
         if not cells.suppressed[each != 0.0].any():
-            spread = _quantile(alpha, each, cells.released * second, 0.0, cells.released * fourth)
-            return float(each @ cells.counts) - spread
+            squares = each * each
+            k2 = float(squares @ (cells.released * second))
+            k4 = float((squares * squares) @ (cells.released * fourth))
+            rounding = 0.5 * float(np.abs(each).max(initial=0.0))
+            return float(each @ cells.counts) - (one_spread_quantile(alpha, k2, 0.0, k4) + rounding)
         rows = self.total.counted
         part = alpha if rows is None else alpha / 2
         # what was left out is at most the threshold with its noise
@@ -311,9 +313,3 @@ class SuppressedSums:
         if self.total.kind == "public":
             by_total = max(by_total, shift * rows)  # no count is below 0
         return max(found, by_total)
-
-
-def _quantile(alpha: float, amounts: Floats, k2: Floats, k3: float, k4: Floats) -> float:
-    squares = amounts * amounts
-    spread = one_spread_quantile(alpha, float(squares @ k2), k3, float((squares * squares) @ k4))
-    return spread + 0.5 * float(np.abs(amounts).max(initial=0.0))

@@ -43,10 +43,6 @@ LIMITS = (
 
 
 def sections(release: HistogramRelease) -> Report:
-    shows = (
-        "Estimated numbers of rows with 95% intervals (black lines). The intervals cover both the "
-        "noise and the cells that were left out."
-    )
     return Report(
         lead=(
             "This release holds noisy counts of the combinations of ",
@@ -62,7 +58,13 @@ def sections(release: HistogramRelease) -> Report:
             _accuracy(release),
             Section(
                 "What it shows",
-                [Paragraph(shows), *column_charts(release.domain, release.marginal)],
+                [
+                    Paragraph(
+                        "Estimated numbers of rows with 95% intervals (black lines). The intervals "
+                        "cover both the noise and the cells that were left out."
+                    ),
+                    *column_charts(release.domain, release.marginal),
+                ],
             ),
             usage_of_cells(
                 release,

@@ -104,8 +104,7 @@ class SolutionRelease(Release):
             )
         count = whole(facts, size, "facts", limit=1 << 31, lowest=1)
         numbers = _labelled_column(tables[main], column, main, count)
-        ordered = len(numbers) if "part" not in tables[main].columns else 0
-        if ordered and len(np.unique(numbers)) != len(numbers):
+        if "part" not in tables[main].columns and len(np.unique(numbers)) != len(numbers):
             raise BundleError(f"{main}.parquet names something twice.")
         if problem in ("min-cut", "vertex-cover") and len(numbers) != count:
             raise BundleError(f"{main}.parquet must name every vertex once.")

@@ -32,11 +32,6 @@ SHOWN_QUERIES = 20
 
 
 def sections(release: SyntheticRelease) -> Report:
-    shows = (
-        "Numbers of rows by column. The black lines show the error of the queries that the release "
-        "was made for; where counts of a single column are not among them, they show what follows "
-        "from those that are."
-    )
     charts = column_charts(release.domain, lambda column: _drawable(release.marginal(column)))
     return Report(
         lead=(
@@ -52,7 +47,17 @@ def sections(release: SyntheticRelease) -> Report:
         ],
         sections=[
             how_it_was_made(release),
-            Section("What it shows", [Paragraph(shows), *charts]),
+            Section(
+                "What it shows",
+                [
+                    Paragraph(
+                        "Numbers of rows by column. The black lines show the error of the queries "
+                        "that the release was made for; where counts of a single column are not "
+                        "among them, they show what follows from those that are."
+                    ),
+                    *charts,
+                ],
+            ),
             *_asked(release),
             _usage(release),
         ],
