@@ -298,9 +298,11 @@ def _dcat(facts: Facts, table: _Table | None) -> str:
             },
         }
         if licence:
-            address = {"@id": licence} if licence.startswith("https://") else {}
-            said = {"rdfs:label": licence, "@type": "dct:LicenseDocument"}
-            distribution["dct:license"] = {**address, **said}
+            distribution["dct:license"] = {
+                **({"@id": licence} if licence.startswith("https://") else {}),
+                "rdfs:label": licence,
+                "@type": "dct:LicenseDocument",
+            }
         record["dcat:distribution"] = [distribution]
     facts.missing.append("a public address to download it from (dcat:accessURL)")
     return _json(record)

@@ -235,11 +235,13 @@ def _columns_in_words(release: Release) -> list[Block]:
     blocks: list[Block] = [Heading("Columns"), Table(head, rows)]
     looked = tuple(axis["name"] for axis in axes if axis.get("source") == _FROM_ROWS)
     if looked:
-        warning = (
-            f"The schema says that bounds or levels of {listed(looked)} were taken from the rows. "
-            "The guarantee assumes that they were not."
+        blocks.append(
+            Paragraph(
+                f"The schema says that bounds or levels of {listed(looked)} were taken from the "
+                "rows. The guarantee assumes that they were not.",
+                "warning",
+            )
         )
-        blocks.append(Paragraph(warning, "warning"))
     return blocks
 
 
@@ -272,8 +274,15 @@ def unknown(release: Release) -> Section:
         *_unknown_columns(release),
         "Anything about a single person: a number that rests on a few rows is mostly noise.",
     ]
-    said = "Questions that need one of these get wide limits, or none and a note that says so."
-    return Section("What this release does not know", [Paragraph(said), Listing(lines)])
+    return Section(
+        "What this release does not know",
+        [
+            Paragraph(
+                "Questions that need one of these get wide limits, or none and a note that says so."
+            ),
+            Listing(lines),
+        ],
+    )
 
 
 def _unknown_columns(release: Release) -> list[Text]:
@@ -348,16 +357,12 @@ def guarantee(release: Release) -> Section:
 def _budget(release: Release) -> list[Block]:
     """What this release cost, and what was paid for the same people by then, of how much."""
     receipt = release.manifest["receipt"]
-    rows: list[tuple[str, str]] = [
-        ("this release", read_cost(release.manifest["privacy"]).describe())
-    ]
-    for key, name in (
-        ("spent", "all releases so far, this one included"),
-        ("budget", "the whole budget"),
-    ):
-        cost = _cost_of(receipt.get(key))
-        if cost is not None:
-            rows.append((name, cost.describe()))
+    costs = {
+        "this release": read_cost(release.manifest["privacy"]),
+        "all releases so far, this one included": _cost_of(receipt.get("spent")),
+        "the whole budget": _cost_of(receipt.get("budget")),
+    }
+    rows = [(name, cost.describe()) for name, cost in costs.items() if cost is not None]
     if len(rows) == 1:
         rows.append(("all releases so far, and the whole budget", "not stated in this file"))
     others = release.manifest["privacy"].get("other_budgets")

@@ -350,10 +350,9 @@ class AggregatesRelease(Release):
             numbers = asked.node is None and asked.numbers.places  # a count has none
             note = self._bins_note(asked, table) if numbers else CUT
             least, most = table.bounds
-            bins = np.unique(table.low[table.touched]).size
             if (
                 asked.node is None
-                and bins > 1
+                and np.unique(table.low[table.touched]).size > 1
                 and found.sure_low <= least
                 and most <= found.sure_high
             ):
@@ -370,8 +369,7 @@ class AggregatesRelease(Release):
         if asked.place is None:
             return BINS.format(column=names, widest="")
         axis = self.domain.axes[asked.place]
-        at = table.places.index(asked.place)
-        rest = tuple(place for place in range(len(table.places)) if place != at)
+        rest = tuple(at for at, place in enumerate(table.places) if place != asked.place)
         rows = table.weights.sum(axis=rest)[: axis.base]
         spans = rows * np.diff(np.array(axis.edges, dtype=np.float64))
         widest = int(np.argmax(spans))

@@ -349,22 +349,21 @@ def _part(part: str | Strong | Code | Link) -> str:
 
 
 def _table(table: Table) -> str:
-    right = set(table.right)
 
     def cell(tag: str, place: int, text: Text) -> str:
-        number = ' class="number"' if place in right else ""
+        number = ' class="number"' if place in table.right else ""
         return f"<{tag}{number}>{text_html(text)}</{tag}>"
 
+    first = "td" if table.head else "th"
     lines = []
     if table.head:
         lines.append("".join(cell("th", place, text) for place, text in enumerate(table.head)))
     for row in table.rows:
         if len(row) == 1 < len(table.head):
             lines.append(f'<td colspan="{len(table.head)}" class="soft">{text_html(row[0])}</td>')
-            continue
-        first = "td" if table.head else "th"
-        cells = [cell("td" if at else first, at, text) for at, text in enumerate(row)]
-        lines.append("".join(cells))
+        else:
+            cells = (cell("td" if at else first, at, text) for at, text in enumerate(row))
+            lines.append("".join(cells))
     return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
 
 

@@ -95,9 +95,8 @@ class SolutionRelease(Release):
                 ):
                     raise BundleError(f"facts: {key}: '{number}' must be a number.")
         main, column, size = PROBLEMS[problem]
-        extra = _EXTRA.get(problem, set())
-        if problem == "vertex-cover" and _weighted(facts):
-            extra = {"weights"}
+        weighted = problem == "vertex-cover" and _weighted(facts)
+        extra = {"weights"} if weighted else _EXTRA.get(problem, set())
         if set(tables) - _BESIDE.get(problem, set()) != {main} | extra:
             raise BundleError(
                 f"A release of problem {problem} does not hold these tables: {sorted(tables)}."
@@ -134,7 +133,7 @@ class SolutionRelease(Release):
                 raise BundleError("public.parquet names nothing, or something twice.")
         if "demand" in tables:
             _check_demand(facts, tables["demand"], count)
-        if "weights" in extra:
+        if weighted:
             if tables["weights"].height != count:
                 raise BundleError("weights.parquet must have a row for every vertex.")
             _check_amounts(tables["weights"], "weights", "weight")

@@ -69,18 +69,24 @@ def sections(release: SolutionRelease) -> Report:
             f"possible 1, by misreporting."
         )
     void = release.bound.get("says_nothing")
-    good = [
-        *_compared(release),
-        f"Guaranteed: {release.bound['text']}"
-        if void is None
-        else f"The theorem's bound, which says nothing {void}: {release.bound['text']}",
-        f"No private method can do better than this in general: {release.lower_bound['text']}",
-    ]
+    held = "Guaranteed" if void is None else f"The theorem's bound, which says nothing {void}"
     return Report(
         lead=_LEADS[release.problem],
         tiles=_tiles(release),
         sections=[
-            Section("How good it is", [Listing(good)]),
+            Section(
+                "How good it is",
+                [
+                    Listing(
+                        [
+                            *_compared(release),
+                            f"{held}: {release.bound['text']}",
+                            "No private method can do better than this in general: "
+                            f"{release.lower_bound['text']}",
+                        ]
+                    )
+                ],
+            ),
             Section("The solution", _solution(release)),
             # the last two sentences say how good it is, as the report has done above
             how_it_was_made(release, until=-2),
