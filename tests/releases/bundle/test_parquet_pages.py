@@ -148,3 +148,11 @@ def test_the_tables_of_a_release_share_what_they_may_ask_for(
     assert read_table(parquet(frame), "t.parquet", 1, tables=2).equals(frame)
     with pytest.raises(BundleError, match="too much memory"):
         read_table(parquet(frame), "t.parquet", 1, tables=8)
+
+
+def test_columns_that_are_no_structures_are_refused() -> None:
+    """No rows, and one row group whose list of columns holds a number."""
+    footer = bytes.fromhex("3600191c19150226000000")
+    data = b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+    with pytest.raises(BundleError, match="cannot be read as Parquet"):
+        read_table(data, "t.parquet", 0)

@@ -103,7 +103,7 @@ def stated_rows(data: bytes, most: int) -> int:
     asked = 0
     for group in groups:
         for chunk in _list(group, 1):
-            meta = chunk.get(3)
+            meta = chunk.get(3) if isinstance(chunk, dict) else None
             if not isinstance(meta, dict) or _whole(meta, 5) != _whole(group, 3):
                 raise Unbelievable
             asked += _check_chunk(data, meta)
