@@ -165,9 +165,11 @@ class Regression:
         return self.table.to_pandas()
 
     def __str__(self) -> str:
-        lines = [f"{self.formula} ({self.family}, {100 * self.level:.4g}% intervals)"]
         heads = ("estimate", "std. error", "z", "p", "low", "high")
-        lines.append(f"{'term':<28}" + "".join(f"{head:>12}" for head in heads))
+        lines = [
+            f"{self.formula} ({self.family}, {100 * self.level:.4g}% intervals)",
+            f"{'term':<28}" + "".join(f"{head:>12}" for head in heads),
+        ]
         for term, *numbers in self.table.iter_rows():
             lines.append(f"{term[:27]:<28}" + "".join(f"{one:>12.4g}" for one in numbers))
         return "\n".join([*lines, self.note, *self.warnings])

@@ -195,8 +195,7 @@ def _json(record: Mapping[str, Any]) -> str:
 
 
 def _croissant(facts: Facts, table: _Table | None) -> str:
-    licence, publisher = facts.about("licence"), facts.about("publisher")
-    purpose = facts.about("purpose")
+    licence, publisher, purpose = (facts.about(key) for key in ("licence", "publisher", "purpose"))
     record: dict[str, Any] = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -346,9 +345,7 @@ def _registry(facts: Facts, table: _Table | None) -> str:
     repository opendp/deployments-registry-data had them at commit 057e5d81. JSON is YAML too."""
     privacy, manifest = facts.privacy, facts.manifest
     variants = {"pure": "Pure DP", "approximate": "Approximate DP", "zcdp": "Zero-concentrated DP"}
-    unprotected = ["the schema: columns, levels, bounds and the unit"]
-    if "size" in privacy:
-        unprotected.append("the number of units")
+    unprotected = "the schema: columns, levels, bounds and the unit"
     publisher, units = facts.about("publisher"), privacy.get("size") or privacy.get("nominal_size")
     facts.missing += [
         *("data curator type", "data product region", "data product sector"),
@@ -369,7 +366,8 @@ def _registry(facts: Facts, table: _Table | None) -> str:
             "variant_name": variants.get(str(privacy["cost"]["kind"]), "Custom"),
             "data_domain": "All data sets that the public schema "
             f"(SHA-256 {str(manifest['schema_digest'])[:16]}...) allows.",
-            "unprotected_quantities": "; ".join(unprotected),
+            "unprotected_quantities": unprotected
+            + ("; the number of units" if "size" in privacy else ""),
         },
         "privacy_loss": {
             "privacy_unit": str(privacy["unit"]),

@@ -243,10 +243,7 @@ def archive_digest(container: Container, *, signed: bool) -> str:
     with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
         _write_archive(file, ((name, container.read(name)) for name in names))
         file.seek(0)
-        digest = hashlib.sha256()
-        while part := file.read(1 << 20):
-            digest.update(part)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def in_order(names: Iterable[str]) -> list[str]:
