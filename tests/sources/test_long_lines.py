@@ -74,7 +74,7 @@ def test_where_a_long_line_ends_does_not_depend_on_chunks(
         assert rows[:2] == [("x", "1"), LOST]
         assert rows == rows_of(path, 1 << 27)
     file = DelimitedFile(path, separator=",")
-    assert file.count_records() == len(rows)
+    assert file.count_rows() == len(rows)
     encoder = Encoder(SCHEMA.domain(["a", "b"]))
     expected = encoder.encode(
         pl.DataFrame(rows, schema={"a": pl.String, "b": pl.String}, orient="row")

@@ -307,9 +307,9 @@ def rows_of(
 ) -> list[tuple[str | None, ...]]:
     path.write_bytes(text)
     file = DelimitedFile(path, separator=",")
-    frames = list(file.batches(columns or file.names, chunk=chunk))
+    frames = list(file.batches(columns or file.columns(), chunk=chunk))
     rows = [row for frame in frames for row in frame.iter_rows()]
-    assert file.count_records() == len(rows)
+    assert file.count_rows() == len(rows)
     return rows
 
 

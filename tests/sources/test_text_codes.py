@@ -117,11 +117,11 @@ def random_bytes(rng: random.Random, records: int, *, wild: bool) -> bytes:
 def slow(
     file: DelimitedFile, domain: Domain, unit: str | None
 ) -> tuple[list[list[int]], list[str | None]]:
-    frames = list(file.batches(list(file.names)))
+    frames = list(file.batches(list(file.columns())))
     frame = (
         pl.concat(frames)
         if frames
-        else pl.DataFrame(dict.fromkeys(file.names, pl.Series([], dtype=pl.String)))
+        else pl.DataFrame(dict.fromkeys(file.columns(), pl.Series([], dtype=pl.String)))
     )
     batch = Encoder(domain).encode(frame)
     kept = frame if batch.keep is None else frame.filter(pl.Series(batch.keep))
@@ -160,11 +160,11 @@ def check(seed: int, folder: Path, *, wild: bool, records: int, chunks: tuple[in
     path = folder / "t.csv"
     path.write_bytes(random_bytes(rng, records, wild=wild))
     file = DelimitedFile(path, separator=",")
-    names = [name for name in schema().columns if name in file.names]
+    names = [name for name in schema().columns if name in file.columns()]
     if not names:
         return
     domain = schema().domain(rng.sample(names, rng.randint(1, len(names))))
-    unit = "who" if "who" in file.names and rng.random() < 0.5 else None
+    unit = "who" if "who" in file.columns() and rng.random() < 0.5 else None
     for chunk in chunks:
         for workers in (1, 3):
             assert fast(file, domain, unit, chunk=chunk, workers=workers) == slow(
@@ -227,12 +227,12 @@ def test_line_ends_are_those_of_the_header(
     path.write_bytes(gzip.compress(data) if zipped else data)
     file = DelimitedFile(path, separator=",", packed=".gz" if zipped else "")
     records = 1 + (
-        len(drawn) if len(file.names) == 1 else sum(line.strip() != b"" for line in drawn)
+        len(drawn) if len(file.columns()) == 1 else sum(line.strip() != b"" for line in drawn)
     )
-    domain = schema().domain(list(file.names))
-    texts = [list(file.batches(file.names, chunk=chunk)) for chunk in (1, 2, 3, 17, 1 << 20)]
+    domain = schema().domain(list(file.columns()))
+    texts = [list(file.batches(file.columns(), chunk=chunk)) for chunk in (1, 2, 3, 17, 1 << 20)]
     assert all(pl.concat(frames).equals(pl.concat(texts[-1])) for frames in texts)
-    assert sum(frame.height for frame in texts[-1]) == file.count_records() == records
+    assert sum(frame.height for frame in texts[-1]) == file.count_rows() == records
     for chunk in (1, 2, 3, 17, 1 << 20):
         for workers in (1, 3):
             assert fast(file, domain, None, chunk=chunk, workers=workers) == slow(
@@ -249,7 +249,7 @@ def test_one_cell_makes_no_second_record(note: str, end: str, tmp_path: Path, sm
     path.write_text(end.join(["size,word,note", "1,a,-", f"2,a,{note}", "3,a,-", ""]), newline="")
     file = DelimitedFile(path, separator=",")
     domain = schema().domain(["size", "word"])
-    assert file.count_records() == 3
+    assert file.count_rows() == 3
     for chunk in (1, 50, 1 << 20):
         assert fast(file, domain, None, chunk=chunk, workers=3)[0] == [[1, 2, 3], [0, 0, 0]]
 
@@ -259,7 +259,7 @@ def test_nulls_of_a_single_column_are_records(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     pl.DataFrame({"size": [None, 1, None, None, 2, None]}).write_csv(path)
     file = DelimitedFile(path, separator=",")
-    assert file.count_records() == 6
+    assert file.count_rows() == 6
     assert len(fast(file, schema().domain(["size"]), None, chunk=3, workers=2)[0][0]) == 6
 
 

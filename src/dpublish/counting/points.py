@@ -25,8 +25,7 @@ from dpublish.counting.bound import (
     reported,
 )
 from dpublish.counting.cells import PIECE_ROWS, merged
-from dpublish.declare.calendar import CALENDAR, numbers_of
-from dpublish.declare.encode import as_text, floats, integer_values
+from dpublish.declare.encode import numbers_on
 from dpublish.declare.grid import Grid
 from dpublish.declare.schema import Schema
 from dpublish.declare.statistic import CellArray, GridPoints, SparseCounts
@@ -144,52 +143,25 @@ def place_rows(
 def positions_of(series: pl.Series, grid: Grid) -> tuple[Ints, Flags | None, Flags | None]:
     """The position of every cell, which cells have one, and which are missing (None: all have, and
     none is)."""
-    if series.dtype == pl.Categorical or isinstance(series.dtype, pl.Enum):
-        series = series.cast(pl.String)
-    if series.dtype.is_decimal():
-        series = as_text(series)
-    readable = (
-        series.dtype.is_integer()
-        or series.dtype.is_float()
-        or series.dtype in (pl.Boolean, pl.String)
-    )
+    found = numbers_on(grid.kind, series)
+    if found is None:  # cells of a type that holds no numbers say nothing: all are missing
+        none = np.zeros(len(series), dtype=np.bool_)
+        return np.zeros(len(series), dtype=np.int64), none, ~none
+    values, holes = found
     last = grid.positions - 1
-    if grid.kind in CALENDAR:
-        moments = numbers_of(grid.kind, series)
-        if moments is None:
-            return _no_positions(len(series))
-        values, holes = moments
-    elif not readable:
-        return _no_positions(len(series))
-    elif grid.kind == "real":
-        return _real_positions(*floats(series), grid)
+    if grid.kind == "real":
+        lower, upper = float(grid.lower), float(grid.upper)
+        values = values if holes is None else np.where(holes, lower, values)
+        scaled = (values - lower) / float(grid.step)
+        positions = np.floor(np.clip(scaled, 0.0, float(last))).astype(np.int64)
     else:
-        values, holes = integer_values(series)
-    lower = int(grid.lower)
+        lower, upper = int(grid.lower), int(grid.lower) + last
+        positions = np.clip(values, lower, upper) - lower
     keep = None if holes is None else ~holes
     if grid.outside != "clip":
-        inside = (values >= lower) & (values <= lower + last)
+        inside = (values >= lower) & (values <= upper)
         keep = inside if keep is None else keep & inside
-    return np.clip(values, lower, lower + last) - lower, keep, holes
-
-
-def _no_positions(rows: int) -> tuple[Ints, Flags, Flags]:
-    """Cells of a type that holds no numbers say nothing: all are missing."""
-    none = np.zeros(rows, dtype=np.bool_)
-    return np.zeros(rows, dtype=np.int64), none, ~none
-
-
-def _real_positions(
-    values: NDArray[np.float64], holes: Flags | None, grid: Grid
-) -> tuple[Ints, Flags | None, Flags | None]:
-    last = grid.positions - 1
-    filled = values if holes is None else np.where(holes, float(grid.lower), values)
-    scaled = (filled - float(grid.lower)) / float(grid.step)
-    keep = None if holes is None else ~holes
-    if grid.outside != "clip":
-        inside = (filled >= float(grid.lower)) & (filled <= float(grid.upper))
-        keep = inside if keep is None else keep & inside
-    return np.floor(np.clip(scaled, 0.0, float(last))).astype(np.int64), keep, holes
+    return positions, keep, holes
 
 
 def count_codes(points: NDArray[np.uint64]) -> SparseCounts:

@@ -142,7 +142,8 @@ def stand_in(
     """A source of the same kind with rows that are drawn from the schema, or from the public names
     of a solver."""
     from dpublish.curator.rehearse import stand_in as drawn
-    from dpublish.sources.sources import TransactionLines, _Delimited, open_source
+    from dpublish.sources.csv.delimited import DelimitedFile
+    from dpublish.sources.sources import TransactionLines, open_source
 
     frame = _named(statistic)
     if frame is None:
@@ -154,7 +155,7 @@ def stand_in(
         lines = [" ".join(items) for items in frame["items"]]
         (folder / "rows.txt").write_text("\n".join(lines), encoding="utf-8")
         return TransactionLines(folder / "rows.txt")
-    if isinstance(source, _Delimited):
+    if isinstance(source, DelimitedFile):
         frame.write_csv(folder / "rows.csv")
         return open_source(folder / "rows.csv")
     return open_source(frame)

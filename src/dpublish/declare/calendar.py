@@ -14,7 +14,6 @@ to its clocks.
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 from typing import Any, Final, Literal, cast, get_args
 
 import numpy as np
@@ -123,8 +122,7 @@ def fine_seconds(low: int, high: int, most: int) -> tuple[int, ...]:
     days = max(1, -(-span // (DAY * most)))
     width = next((one for one in _FINE if span // one <= most), days * DAY)
     first = low + -low % width
-    inner = itertools.takewhile(lambda edge: edge <= high, itertools.count(first, width))
-    return (low, *(edge for edge in inner if edge > low), high + 1)
+    return (low, *(edge for edge in range(first, high + 1, width) if edge > low), high + 1)
 
 
 def is_moment(kind: str, value: Any) -> bool:

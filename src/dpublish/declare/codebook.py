@@ -14,15 +14,17 @@ import gzip
 import io
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 from xml.etree import ElementTree
 
 from dpublish.declare.calendar import CalendarKind, Moment, is_moment, read_bound
-from dpublish.declare.columns import Column, Kind, Wording
+from dpublish.declare.columns import BOOLEAN_LEVELS, Column, Kind, Wording
 from dpublish.declare.schema import Schema
+from dpublish.declare.source_format import number_in
 from dpublish.errors import InputError
 
 _YES_NO = ({"0", "1"}, {"true", "false"}, {"yes", "no"})
@@ -55,16 +57,14 @@ class Entry:
             source=_line(source),
         )
         common: dict[str, Any] = {"name": self.name, "missing": self.blank}
-        if self.low is not None and self.high is not None and self.kind != "labels":
+        low, high = self.low, self.high
+        if low is not None and high is not None and self.kind != "labels":
             # codes beside a range say why a number is not there, or are numbers themselves
-            numbers = [_number(code) for code in self.levels]
-            inner = [n for n in numbers if n is not None]
+            numbers = [number_in(code) for code in self.levels]
             common["missing"] = self.blank or None in numbers
-            kind: Kind = next(
-                (k for k in get_args(CalendarKind) if is_moment(k, self.low)), "integer"
-            )
-            low, high = self.low, self.high
+            kind: Kind = next((k for k in get_args(CalendarKind) if is_moment(k, low)), "integer")
             if not isinstance(low, Moment) and not isinstance(high, Moment):
+                inner = [n for n in numbers if n is not None]
                 low, high = min([low, *inner]), max([high, *inner])
                 if self.kind == "real" or low != int(low) or high != int(high):
                     kind = "real"
@@ -72,25 +72,23 @@ class Entry:
                     low, high = int(low), int(high)
             return Column(**common, kind=kind, lower=low, upper=high, wording=wording)
         if self.kind == "boolean" or ({c.lower() for c in self.levels} in _YES_NO and not labels):
-            levels = ("false", "true")
+            levels = BOOLEAN_LEVELS
             return Column(**common, kind="boolean", levels=levels, outside="other", wording=wording)
         if self.levels:
-            used = _unique(labels, set(self.levels))
             return Column(
                 **common,
                 kind="ordinal" if self.ordered else "categorical",
                 levels=tuple(self.levels),
                 outside="other",
-                wording=Wording(**{**vars(wording), "labels": used}),
+                wording=replace(wording, labels=_unique(labels, set(self.levels))),
             )
         return None
 
 
 def schema_from_codebook(path: Path, *, name: str) -> tuple[Schema, list[str]]:
     """The schema, and names of columns about which the code book says too little."""
-    entries = read_codebook(path)
     source = f"code book {path.name}"
-    columns = {entry.name: entry.column(source) for entry in entries if entry.name}
+    columns = {entry.name: entry.column(source) for entry in read_codebook(path) if entry.name}
     told = {name: column for name, column in columns.items() if column is not None}
     if not told:
         raise InputError(
@@ -103,7 +101,7 @@ def read_codebook(path: Path) -> list[Entry]:
     ending = "".join(path.suffixes).lower().removesuffix(".gz").rpartition(".")[2]
     if ending in ("sav", "dta"):
         return list(_stored_labels(path, ending))
-    if ending not in ("json", "csv", "xml", "sps", "do"):
+    if ending not in _READERS:
         raise InputError(f"'{path}' is no code book that is known by its ending: {_ENDINGS}.")
     try:
         raw = path.read_bytes()
@@ -112,9 +110,8 @@ def read_codebook(path: Path) -> list[Entry]:
         raise InputError(
             f"'{path}' cannot be read as UTF-8 text ({type(error).__name__})."
         ) from None
-    readers = {"json": _json, "csv": _csv, "xml": _ddi, "sps": _spss, "do": _stata}
     try:
-        return list(readers[ending](text))
+        return list(_READERS[ending](text))
     except (ValueError, KeyError, TypeError, AttributeError, ElementTree.ParseError) as error:
         raise InputError(f"'{path}' is not a code book of a known form ({error}).") from None
 
@@ -126,47 +123,55 @@ def _json(text: str) -> Iterable[Entry]:
     if "fields" in book:
         return [_frictionless(one, book) for one in book["fields"]]
     if "recordSet" in book:
-        sets = book["recordSet"]
-        return [_croissant(one) for record in sets for one in record.get("field", [])]
+        return [_croissant(one) for group in book["recordSet"] for one in group.get("field", [])]
     return [_described(name, about) for name, about in book.items() if isinstance(about, Mapping)]
 
 
 def _described(name: str, about: Mapping[str, Any]) -> Entry:
-    entry = Entry(name, description=str(about.get("description", "")))
-    entry.title = str(about.get("title", about.get("label", "")))
-    entry.units = str(about.get("units", about.get("unit", "")))
     values = dict(about.get("values", about.get("levels", {})) or {})
-    entry.low, entry.high = (_bound(values.pop(k, about.get(k))) for k in ("min", "max"))
-    entry.levels = {str(code): str(label) for code, label in values.items()}
-    return entry
+    return Entry(
+        name,
+        title=str(about.get("title", about.get("label", ""))),
+        description=str(about.get("description", "")),
+        units=str(about.get("units", about.get("unit", ""))),
+        low=_bound(values.pop("min", about.get("min"))),
+        high=_bound(values.pop("max", about.get("max"))),
+        levels={str(code): str(label) for code, label in values.items()},
+    )
 
 
 def _frictionless(one: Mapping[str, Any], book: Mapping[str, Any]) -> Entry:
     limits = one.get("constraints", {})
-    entry = Entry(one["name"], title=one.get("title", ""), description=one.get("description", ""))
-    entry.kind = {"number": "real", "boolean": "boolean"}.get(one.get("type", ""), "")
-    entry.low, entry.high = _bound(limits.get("minimum")), _bound(limits.get("maximum"))
-    if one.get("type") == "time" and entry.low is None and entry.high is None:
-        entry.low, entry.high = dt.time.min, dt.time(23, 59, 59)
+    low, high = _bound(limits.get("minimum")), _bound(limits.get("maximum"))
+    if one.get("type") == "time" and low is None and high is None:
+        low, high = dt.time.min, dt.time(23, 59, 59)
     listed = one.get("categories", limits.get("enum", []))
-    for item in listed:
-        pair = item if isinstance(item, Mapping) else {"value": item}
-        entry.levels[str(pair["value"])] = str(pair.get("label", ""))
-    entry.ordered = bool(one.get("categoriesOrdered", False))
-    missing = book.get("missingValues", [""])
-    entry.blank = not limits.get("required", False) and "" in missing
-    return entry
+    pairs = [item if isinstance(item, Mapping) else {"value": item} for item in listed]
+    return Entry(
+        one["name"],
+        title=one.get("title", ""),
+        description=one.get("description", ""),
+        kind={"number": "real", "boolean": "boolean"}.get(one.get("type", ""), ""),
+        levels={str(pair["value"]): str(pair.get("label", "")) for pair in pairs},
+        low=low,
+        high=high,
+        ordered=bool(one.get("categoriesOrdered", False)),
+        blank=not limits.get("required", False) and "" in book.get("missingValues", [""]),
+    )
 
 
 def _croissant(one: Mapping[str, Any]) -> Entry:
-    entry = Entry(one["name"].rpartition("/")[2], description=one.get("description", ""))
     kinds = one.get("dataType", [])
     words = {
         str(kind).rpartition(":")[2] for kind in ([kinds] if isinstance(kinds, str) else kinds)
     }
-    entry.kind = "real" if "Float" in words else "boolean" if "Boolean" in words else ""
-    entry.low, entry.high = _bound(one.get("minValue")), _bound(one.get("maxValue"))
-    return entry
+    return Entry(
+        one["name"].rpartition("/")[2],
+        description=one.get("description", ""),
+        kind="real" if "Float" in words else "boolean" if "Boolean" in words else "",
+        low=_bound(one.get("minValue")),
+        high=_bound(one.get("maxValue")),
+    )
 
 
 _CSV_NAMES = {
@@ -250,8 +255,8 @@ def _spss(text: str) -> Iterable[Entry]:
                 head = re.split(r"""['"]|-?[0-9]""", part, maxsplit=1)[0]
                 pairs = re.findall(rf"(?:'([^']*)'|(-?[0-9.]+))\s+{_QUOTED}", part[len(head) :])
                 for name in head.split():
-                    entry = found.setdefault(name, Entry(name))
-                    entry.levels |= {text or code: label for text, code, label in pairs}
+                    levels = found.setdefault(name, Entry(name)).levels
+                    levels.update({text or code: label for text, code, label in pairs})
     return found.values()
 
 
@@ -269,6 +274,15 @@ def _stata(text: str) -> Iterable[Entry]:
             for name in m[1].split():
                 found.setdefault(name, Entry(name)).levels = sets.get(m[2], {})
     return found.values()
+
+
+_READERS: dict[str, Callable[[str], Iterable[Entry]]] = {
+    "json": _json,
+    "csv": _csv,
+    "xml": _ddi,
+    "sps": _spss,
+    "do": _stata,
+}
 
 
 def _stored_labels(path: Path, ending: str) -> Iterable[Entry]:
@@ -297,18 +311,9 @@ def _code(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
 def _bound(value: Any) -> float | Moment | None:
     if value is None or value == "":
         return None
-    if isinstance(value, int | float):
-        return float(value)
     try:
         return float(value)
     except ValueError:
@@ -326,5 +331,5 @@ def _line(text: str) -> str:
 def _unique(labels: Mapping[str, str], levels: set[str]) -> dict[str, str]:
     """Labels that stand for one level each: others would make conditions ambiguous."""
     said = {code: _line(text) for code, text in labels.items()}
-    texts = list(said.values())
-    return {c: t for c, t in said.items() if texts.count(t) == 1 and (t not in levels or t == c)}
+    often = Counter(said.values())
+    return {c: t for c, t in said.items() if often[t] == 1 and (t not in levels or t == c)}

@@ -42,34 +42,19 @@ BOOLEAN_LEVELS = ("false", "true")
 OTHER = "(other)"
 MISSING = "(missing)"
 
-_KEYS = {
-    "categorical": {"kind", "levels", "missing", "outside"},
-    "ordinal": {"kind", "levels", "missing", "outside"},
-    "boolean": {"kind", "missing", "outside"},
-    "integer": {"kind", "lower", "upper", "bins", "spacing", "edges", "missing", "outside"},
-    "real": {
-        "kind",
-        "lower",
-        "upper",
-        "bins",
-        "spacing",
-        "edges",
-        "precision",
-        "missing",
-        "outside",
-    },
-    **{
-        kind: {"kind", "lower", "upper", "bins", "edges", "missing", "outside"} for kind in CALENDAR
-    },
-}
-_KEYS = {
-    kind: keys | ({"discover"} if kind in DISCOVERED_KINDS else set())
-    for kind, keys in _KEYS.items()
-}
 _WORDING = ("title", "description", "units", "source")
+_OWN_KEYS = {
+    "categorical": {"levels", "labels"},
+    "ordinal": {"levels", "labels"},
+    "boolean": {"labels"},
+    "integer": {"lower", "upper", "bins", "spacing", "edges"},
+    "real": {"lower", "upper", "bins", "spacing", "edges", "precision"},
+    **{kind: {"lower", "upper", "bins", "edges"} for kind in CALENDAR},
+}
 _KEYS = {
-    kind: keys | {*_WORDING} | ({"labels"} if "levels" in keys or kind == "boolean" else set())
-    for kind, keys in _KEYS.items()
+    kind: {"kind", "missing", "outside", *_WORDING, *own}
+    | ({"discover"} if kind in DISCOVERED_KINDS else set())
+    for kind, own in _OWN_KEYS.items()
 }
 WORDING = (*_WORDING, "labels")
 """Keys of a column that are for people alone."""
@@ -322,8 +307,7 @@ def _read_numeric(where: str, kind: str, table: Mapping[str, Any]) -> dict[str, 
             raise SchemaError(f"{where}: edges must lie between lower and upper.")
         out.update(edges=read, lower=read[0], upper=read[-1])
     if kind == "time" and "edges" not in table:  # a day has its bounds
-        out.setdefault("lower", dt.time.min)
-        out.setdefault("upper", dt.time(23, 59, 59))
+        out = {"lower": dt.time.min, "upper": dt.time(23, 59, 59)} | out
     lower, upper = out.get("lower"), out.get("upper")
     if (
         lower is not None

@@ -132,13 +132,15 @@ class Axis:
         return (low + high) / 2 if self.kind == "real" else (low + high - 1) / 2
 
     def to_json(self) -> dict[str, Any]:
-        out: dict[str, Any] = {"name": self.name, "kind": self.kind, "outside": self.outside}
-        if self.numeric:
-            out["edges"] = list(self.edges)
-        else:
-            out["levels"] = list(self.levels)
-        out.update(other=self.other, missing=self.missing)
-        return out | self.wording.to_dict()
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "outside": self.outside,
+            **({"edges": list(self.edges)} if self.numeric else {"levels": list(self.levels)}),
+            "other": self.other,
+            "missing": self.missing,
+            **self.wording.to_dict(),
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Axis:
@@ -186,9 +188,8 @@ class Domain:
         return tuple(steps)[::-1][: len(self.axes)]
 
     def axis(self, name: str) -> Axis:
-        for axis in self.axes:
-            if axis.name == name:
-                return axis
+        if name in self.names:
+            return self.axes[self.names.index(name)]
         raise SchemaError(
             f"No column '{name}' here.{did_you_mean(name, self.names)} Columns: "
             f"{', '.join(self.names)}."
@@ -232,7 +233,7 @@ def _edges(
     if column.edges is not None:
         if column.kind == "real":
             return tuple(float(cast(float, edge)) for edge in column.edges)
-        whole = [_whole(edge) for edge in column.edges]
+        whole = [whole_bound(edge) for edge in column.edges]
         whole[-1] += 1  # the last declared edge is the largest value, and belongs to the last bin
         return tuple(whole)
     lower, upper = column.require_bounds(schema_name)
@@ -258,7 +259,7 @@ def _edges(
                 f"bounds."
             )
         return edges
-    first, last = _whole(lower), _whole(upper)
+    first, last = whole_bound(lower), whole_bound(upper)
     span = last - first + 1
     bins = min(span, column.bins or default_bins or span)
     _check_bins(column, bins)
@@ -284,8 +285,8 @@ def fine_edges(column: Column, *, schema_name: str) -> tuple[float, ...] | tuple
     if column.kind == "real":
         return _fine_reals(cast(float, lower), cast(float, upper))
     if column.kind in ("time", "timestamp"):
-        return fine_seconds(_whole(lower), _whole(upper), FINE_DATES)
-    return _fine_integers(_whole(lower), _whole(upper), column.kind == "integer")
+        return fine_seconds(whole_bound(lower), whole_bound(upper), FINE_DATES)
+    return _fine_integers(whole_bound(lower), whole_bound(upper), column.kind == "integer")
 
 
 def _round_numbers(lower: Fraction, upper: Fraction, least: int) -> tuple[list[int], int]:
@@ -376,5 +377,6 @@ def _check_bins(column: Column, bins: int) -> None:
         )
 
 
-def _whole(bound: Bound) -> int:
+def whole_bound(bound: Bound) -> int:
+    """A bound of whole numbers, days or seconds as a number."""
     return number_of(bound) if isinstance(bound, Moment) else int(bound)

@@ -29,11 +29,13 @@ but the cell and the axis:
 from __future__ import annotations
 
 import abc
+import functools
 import itertools
+import operator
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -43,6 +45,7 @@ from dpublish.declare.calendar import CALENDAR, bounded_times, numbers_of
 from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.rules import cells_where
 from dpublish.declare.spelling import BLANKS, ZERO_FRACTION
+from dpublish.declare.statistic import Private
 from dpublish.errors import SchemaError, did_you_mean
 
 CodeArray = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32]
@@ -62,16 +65,13 @@ EXACT_WHOLE = 1 << 53
 exponent."""
 
 
-@dataclass(frozen=True)
-class EncodedBatch:
+@dataclass(frozen=True, repr=False)
+class EncodedBatch(Private):
     """One array of codes a column, all rows long; rows where `keep` is false are dropped and their
     codes mean nothing."""
 
     codes: list[CodeArray]
     keep: BoolArray | None = None
-
-    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
-        return "EncodedBatch(private)"
 
     def kept(self) -> list[CodeArray]:
         """The codes of the kept rows only."""
@@ -124,19 +124,19 @@ class Encoder:
         return self._axes[place].rule()
 
     def encode(self, frame: pl.DataFrame) -> EncodedBatch:
-        keep: BoolArray | None = None
-        codes: list[CodeArray] = []
-        for encoder in self._axes:
-            name = encoder.axis.name
+        for name in self.domain.names:
             if name not in frame.columns:
                 raise SchemaError(
                     f"The rows have no column '{name}'.{did_you_mean(name, frame.columns)}"
                 )
-            column, kept = encoder.encode(frame.get_column(name))
-            codes.append(column)
-            if kept is not None:
-                keep = kept if keep is None else keep & kept
-        return self.batch(codes, keep)
+        return self.joined(one.encode(frame.get_column(one.axis.name)) for one in self._axes)
+
+    def joined(self, columns: Iterable[tuple[CodeArray, BoolArray | None]]) -> EncodedBatch:
+        """Rows by the codes of all columns, and which rows each of these keeps."""
+        found = list(columns)
+        keeps = [kept for _, kept in found if kept is not None]
+        keep = functools.reduce(operator.and_, keeps) if keeps else None
+        return self.batch([codes for codes, _ in found], keep)
 
     def batch(self, codes: list[CodeArray], keep: BoolArray | None) -> EncodedBatch:
         """Rows by their codes, without those that break a rule of the domain, which each row's own
@@ -171,9 +171,8 @@ class _AxisEncoder(abc.ABC):
         self.axis = axis
         base = axis.base
         self.above, self.missing = base + 1, base + 2
-        outside: tuple[int | None, int | None] = (axis.other_code, axis.other_code)
-        if not axis.other and axis.numeric and axis.outside == "clip":
-            outside = (0, base - 1)
+        clips = not axis.other and axis.numeric and axis.outside == "clip"
+        outside = (0, base - 1) if clips else (axis.other_code, axis.other_code)
         missing = axis.missing_code if axis.missing else axis.other_code
         wanted = [outside[0], *range(base), outside[1], missing]
         self._codes: Any = np.array(
@@ -195,8 +194,8 @@ class _AxisEncoder(abc.ABC):
 
     def rule(self) -> CodeRule:
         kept = itertools.repeat(True) if self._keeps is None else self._keeps.tolist()
-        codes = [code if keep else None for code, keep in zip(self._codes.tolist(), kept)]  # noqa: B905 - one of them may be endless
-        return CodeRule(self.axis, tuple(codes), {}, {}, {})
+        codes = tuple(code if keep else None for code, keep in zip(self._codes.tolist(), kept))  # noqa: B905 - one of them may be endless
+        return CodeRule(self.axis, codes, {}, {}, {})
 
     def _finish(self, slots: NDArray[np.int64]) -> tuple[CodeArray, BoolArray | None]:
         return self._codes[slots], None if self._keeps is None else self._keeps[slots]
@@ -208,11 +207,7 @@ class _AxisEncoder(abc.ABC):
             native = np.dtype(str(kind).lower())
             every = np.arange(1 << 8 * native.itemsize, dtype=f"u{native.itemsize}").view(native)
             codes, keeps = self._finish(self.slots(pl.Series(every)))
-            same = (
-                (codes == np.arange(codes.size))
-                if keeps is None
-                else (codes == np.arange(codes.size)) & keeps
-            )
+            same = (codes == np.arange(codes.size)) & (True if keeps is None else keeps)
             self._narrow[kind] = codes, keeps, int(same.size if same.all() else np.argmin(same))
         table, keeps, unchanged = self._narrow[kind]
         holes = series.is_null().to_numpy() if series.null_count() else None
@@ -233,11 +228,7 @@ class _AxisEncoder(abc.ABC):
         return codes, kept
 
     def _encode_enum(self, series: pl.Series) -> tuple[CodeArray, BoolArray | None]:
-        categories = (
-            series.dtype.categories
-            if isinstance(series.dtype, pl.Enum)
-            else pl.Series([], dtype=pl.String)
-        )
+        categories = cast(pl.Enum, series.dtype).categories
         slots = np.append(self.slots(categories.cast(pl.String)), self.missing)
         index = series.to_physical().cast(pl.UInt32).fill_null(len(categories)).to_numpy()
         return self._finish(slots[index])
@@ -266,20 +257,22 @@ class _LabelEncoder(_AxisEncoder):
         self._spelled = spelled
         self._words = pl.Enum(list(spelled))
         self._word_slots = np.array([*spelled.values(), self.above], dtype=np.int64)
-        self._whole: tuple[_Ints, _Ints] | None = None
-        self._fractions: dict[bool, tuple[NDArray[np.floating], _Ints]] = {}
+        self._known: dict[type[np.generic], tuple[NDArray[Any], _Ints]] = {}
+        """By type, the numbers that spell a level and their slots, and that of all others."""
 
     def slots(self, series: pl.Series) -> NDArray[np.int64]:
         kind = series.dtype
         if kind == pl.String:
             return self._text_slots(series)
         if kind == pl.Boolean:
-            either = [*(self._spelled.get(words[0], self.above) for words in _TRUTHS), self.missing]
-            return np.array(either, dtype=np.int64)[_choice(series)]
+            truths = [self._spelled.get(words[0], self.above) for words in _TRUTHS]
+            return np.array([*truths, self.missing], dtype=np.int64)[_choice(series)]
         if kind.is_integer():
-            return self._integer_slots(*integer_values(series))
+            return self._number_slots(np.int64, *integer_values(series))
         if kind.is_float():
-            return self._float_slots(series)
+            return self._number_slots(
+                np.float64 if kind == pl.Float64 else np.float32, *floats(series)
+            )
         if kind.is_decimal() or kind in (pl.Date, pl.Datetime, pl.Time, pl.Categorical):
             return self._text_slots(as_text(series))
         return self._all_missing(series)
@@ -312,7 +305,7 @@ class _LabelEncoder(_AxisEncoder):
     def _wholes(self) -> dict[int, int]:
         """The slots of 64-bit whole numbers that spell a level."""
         found = {int(text): slot for text, slot in self._spelled.items() if _WHOLE.fullmatch(text)}
-        return {number: found[number] for number in sorted(found) if -1 << 63 <= number < 1 << 63}
+        return {n: slot for n, slot in sorted(found.items()) if -1 << 63 <= n < 1 << 63}
 
     def _doubles(self, single: bool) -> dict[float, int]:
         """The slots of doubles, or singles, that spell a level."""
@@ -321,38 +314,22 @@ class _LabelEncoder(_AxisEncoder):
             number = _spelled_number(text, single)
             if number is not None:
                 found.setdefault(number, slot)
-        return {number: found[number] for number in sorted(found)}
+        return dict(sorted(found.items()))
 
-    def _integer_slots(self, values: _Ints, holes: BoolArray | None) -> NDArray[np.int64]:
-        if self._whole is None:
-            whole = self._wholes()
-            self._whole = (
-                np.array(list(whole), dtype=np.int64),
-                np.array([*whole.values(), self.above], dtype=np.int64),
-            )
-        return self._search(values, *self._whole, holes)
-
-    def _float_slots(self, series: pl.Series) -> NDArray[np.int64]:
-        single = series.dtype != pl.Float64
-        if single not in self._fractions:
-            found = self._doubles(single)
-            keys = list(found)
-            self._fractions[single] = (
-                np.array(keys, dtype=np.float32 if single else np.float64),
-                np.array([*(found[key] for key in keys), self.above], dtype=np.int64),
-            )
-        values, holes = floats(series)
-        return self._search(
-            values.astype(np.float32) if single else values, *self._fractions[single], holes
-        )
-
-    def _search(
+    def _number_slots(
         self,
-        values: NDArray[np.generic],
-        keys: NDArray[np.generic],
-        slots: NDArray[np.int64],
+        kind: type[np.int64] | type[np.float64] | type[np.float32],
+        values: NDArray[Any],
         holes: BoolArray | None,
     ) -> NDArray[np.int64]:
+        if kind not in self._known:
+            found = self._wholes() if kind is np.int64 else self._doubles(kind is np.float32)
+            self._known[kind] = (
+                np.array(list(found), dtype=kind),
+                np.array([*found.values(), self.above], dtype=np.int64),
+            )
+        keys, slots = self._known[kind]
+        values = values.astype(kind, copy=False)
         if keys.size == 0:
             out = np.full(values.size, self.above, dtype=np.int64)
         else:
@@ -375,42 +352,34 @@ class _NumberEncoder(_AxisEncoder):
             self._table = np.searchsorted(self._edges, span, side="right")
 
     def slots(self, series: pl.Series) -> NDArray[np.int64]:
-        if series.dtype == pl.Categorical:
-            series = series.cast(pl.String)
-        if series.dtype.is_decimal():
-            series = as_text(series)
-        if self.axis.kind in CALENDAR:
-            whole = numbers_of(self.axis.kind, series)
-        elif not (
-            series.dtype.is_integer()
-            or series.dtype.is_float()
-            or series.dtype in (pl.Boolean, pl.String)
-        ):
-            whole = None
-        elif self.axis.kind == "real":
-            return self._real_slots(*floats(series))
-        else:
-            whole = integer_values(series)
-        return self._all_missing(series) if whole is None else self._integer_slots(*whole)
-
-    def _integer_slots(self, values: _Ints, holes: BoolArray | None) -> NDArray[np.int64]:
+        found = numbers_on(self.axis.kind, series)
+        if found is None:
+            return self._all_missing(series)
+        values, holes = found
         if self._table is None:
             slots = np.searchsorted(self._edges, values, side="right")
         else:
             first = int(self.axis.edges[0]) - 1
             slots = self._table[np.clip(values, first, first + self._table.size - 1) - first]
+        if self.axis.kind == "real":  # the last bin includes its upper edge
+            slots[values == self._edges[-1]] = self.axis.base
         if holes is not None:
             slots[holes] = self.missing
         return slots
 
-    def _real_slots(
-        self, values: NDArray[np.float64], holes: BoolArray | None
-    ) -> NDArray[np.int64]:
-        slots = np.searchsorted(self._edges, values, side="right")
-        slots[values == self._edges[-1]] = self.axis.base  # the last bin includes its upper edge
-        if holes is not None:
-            slots[holes] = self.missing
-        return slots
+
+def numbers_on(kind: str, series: pl.Series) -> tuple[NDArray[Any], BoolArray | None] | None:
+    """The cells of a column as numbers of this kind, and which are missing; None for types that
+    hold nothing of it."""
+    if series.dtype == pl.Categorical or isinstance(series.dtype, pl.Enum):
+        series = series.cast(pl.String)
+    if series.dtype.is_decimal():
+        series = as_text(series)
+    if kind in CALENDAR:
+        return numbers_of(kind, series)
+    if not (series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.String)):
+        return None
+    return floats(series) if kind == "real" else integer_values(series)
 
 
 def _cases(word: str) -> Iterable[str]:
@@ -479,14 +448,10 @@ def as_text(series: pl.Series) -> pl.Series:
 
 def floats(series: pl.Series) -> tuple[NDArray[np.float64], BoolArray | None]:
     """Doubles, and which of them are missing (null, NaN or unreadable text)."""
-    if series.dtype == pl.String:
-        read = series.cast(pl.Float64, strict=False)
-        if read.null_count() > series.null_count():
-            read = _doubles(series.str.strip_chars(BLANKS))
-    elif series.dtype == pl.Boolean:
-        read = series.cast(pl.Int8).cast(pl.Float64)
-    else:
-        read = series.cast(pl.Float64, strict=False)
+    plain = series.cast(pl.Int8) if series.dtype == pl.Boolean else series
+    read = plain.cast(pl.Float64, strict=False)
+    if series.dtype == pl.String and read.null_count() > series.null_count():
+        read = _doubles(series.str.strip_chars(BLANKS))
     values = read.fill_null(float("nan")).to_numpy()
     holes = np.isnan(values)
     return values, holes if holes.any() else None

@@ -9,6 +9,7 @@ tree, two columns of equal size a quadtree.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,9 +20,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.declare.calendar import Moment, number_of
 from dpublish.declare.columns import Column, Kind
-from dpublish.declare.domain import Axis, Domain
+from dpublish.declare.domain import Axis, Domain, whole_bound
 from dpublish.errors import PlanError, SchemaError
 
 Codes = NDArray[np.uint64]
@@ -76,21 +76,13 @@ class Grid:
 
     def axis(self, edges: Sequence[int] | Ints) -> Axis:
         """An axis whose bins end at these positions."""
-        if self.whole:
-            start = int(self.lower)
-            return Axis(
-                name=self.name,
-                kind=self.kind,
-                edges=tuple(start + int(edge) for edge in edges),
-                outside=self.outside,
-                missing=self.missing,
-            )
+        ends = (
+            tuple(int(self.lower) + int(edge) for edge in edges)
+            if self.whole
+            else tuple(float(self.lower + self.step * int(edge)) for edge in edges)
+        )
         return Axis(
-            name=self.name,
-            kind=self.kind,
-            edges=tuple(float(self.lower + self.step * int(edge)) for edge in edges),
-            outside=self.outside,
-            missing=self.missing,
+            name=self.name, kind=self.kind, edges=ends, outside=self.outside, missing=self.missing
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -139,8 +131,8 @@ def grid_of(column: Column, *, schema_name: str) -> Grid:
             positions = column.bins or DEFAULT_POSITIONS
             step = (high - low) / positions
     else:
-        low, step = Fraction(_whole(lower)), Fraction(1)
-        positions = _whole(upper) - _whole(lower) + 1
+        low, step = Fraction(whole_bound(lower)), Fraction(1)
+        positions = whole_bound(upper) - whole_bound(lower) + 1
     if positions > MAX_POSITIONS:
         raise PlanError(
             f"Column '{column.name}' has {positions:,} positions between its bounds; at most 2^40 "
@@ -155,10 +147,6 @@ def grid_of(column: Column, *, schema_name: str) -> Grid:
         )
     outside = "clip" if column.outside == "clip" else "drop"
     return Grid(column.name, column.kind, low, step, positions, outside, bool(column.missing))
-
-
-def _whole(bound: Any) -> int:
-    return number_of(bound) if isinstance(bound, Moment) else int(bound)
 
 
 @dataclass(frozen=True)
@@ -212,10 +200,7 @@ class TreeShape:
     @cached_property
     def used_bits(self) -> tuple[int, ...]:
         """How many bits of a code a prefix has, by depth."""
-        out = [0]
-        for axes in self.split_axes:
-            out.append(out[-1] + len(axes))
-        return tuple(out)
+        return tuple(itertools.accumulate(map(len, self.split_axes), initial=0))
 
     @property
     def total_bits(self) -> int:
@@ -260,11 +245,11 @@ class TreeShape:
                 place -= 1
                 bit = ((first >> np.uint64(place)) & np.uint64(1)).astype(np.int64)
                 starts[axis] |= bit << (self.bits[axis] - 1 - level)
-        ends = []
-        for axis, grid in enumerate(self.grids):
-            width = np.int64(1) << np.maximum(self.bits[axis] - boxes.depth, 0)
-            ends.append(np.minimum(starts[axis] + width, grid.positions))
-        return starts, ends
+        widths = [np.int64(1) << np.maximum(bits - boxes.depth, 0) for bits in self.bits]
+        return starts, [
+            np.minimum(start + width, grid.positions)
+            for start, width, grid in zip(starts, widths, self.grids, strict=True)
+        ]
 
     def children(self, boxes: Boxes) -> Boxes:
         """The parts of boxes of one depth that hold at least one position, in order."""
@@ -303,12 +288,8 @@ class TreeShape:
         starts, ends = self.corners(boxes)
         out = np.ones((low.shape[0], len(boxes)), dtype=np.bool_)
         for axis, grid in enumerate(self.grids):
-            a, b, first, last = (
-                starts[axis][None, :],
-                ends[axis][None, :],
-                low[:, axis, None],
-                high[:, axis, None],
-            )
+            a, b = starts[axis][None, :], ends[axis][None, :]
+            first, last = low[:, axis, None], high[:, axis, None]
             if grid.whole:
                 out &= np.minimum(b, last) > np.maximum(a, first)
             else:  # the upper bound of the column itself lies in the last box
@@ -324,8 +305,7 @@ class TreeShape:
 
     @classmethod
     def from_json(cls, data: Sequence[Mapping[str, Any]]) -> TreeShape:
-        grids = tuple(Grid.from_json(item) for item in data)
         try:
-            return cls.over(grids)
+            return cls.over([Grid.from_json(item) for item in data])
         except PlanError as error:
             raise SchemaError(str(error)) from None

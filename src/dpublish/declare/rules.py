@@ -14,7 +14,7 @@ and what the rule makes impossible has no people in the model.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
@@ -86,7 +86,7 @@ def read_rules(listed: Any, columns: Mapping[str, Column], schema_name: str) -> 
         raise SchemaError(
             f"rules are written as [[rules]] tables with if and then, at most {MAX_RULES} of them."
         )
-    axes = [resolve_axis(one, schema_name=schema_name, default_bins=1) for one in columns.values()]
+    domain = _coarse(columns.values(), schema_name)
     out = []
     for number, table in enumerate(listed, start=1):
         where = f"[[rules]], number {number}"
@@ -97,7 +97,7 @@ def read_rules(listed: Any, columns: Mapping[str, Column], schema_name: str) -> 
                 raise SchemaError(f"{where}: unknown key '{key}'.{did_you_mean(key, _KEYS)}")
             if not isinstance(text, str) or not text.strip() or not text.isprintable():
                 raise SchemaError(f"{where}: {key} must be a line of text.")
-        rule = rule_of(table["if"], table["then"], Domain(tuple(axes)), where)
+        rule = rule_of(table["if"], table["then"], domain, where)
         out.append(replace(rule, source=table.get("source", "")))
     return tuple(out)
 
@@ -146,16 +146,22 @@ def with_cuts(axis: Axis, facts: Sequence[Fact], domain: Domain) -> Axis:
     if not axis.numeric:
         return axis
     ends = {end for fact in facts for end in _constants(fact, axis.name, domain)}
-    inside = {end for end in ends if axis.edges[0] < end < axis.edges[-1]}
+    inside = (end for end in ends if axis.edges[0] < end < axis.edges[-1])
     return replace(axis, edges=tuple(sorted({*axis.edges, *inside})))
 
 
 def exact_domain(facts: Sequence[Fact], columns: Mapping[str, Column], schema_name: str) -> Domain:
     """The columns of rules or totals, over parts that none of them cuts."""
     names = dict.fromkeys(name for fact in facts for name in fact.columns)
-    axes = [resolve_axis(columns[name], schema_name=schema_name, default_bins=1) for name in names]
-    whole = Domain(tuple(axes))
-    return Domain(tuple(with_cuts(axis, facts, whole) for axis in axes))
+    whole = _coarse([columns[name] for name in names], schema_name)
+    return Domain(tuple(with_cuts(axis, facts, whole) for axis in whole.axes))
+
+
+def _coarse(columns: Iterable[Column], schema_name: str) -> Domain:
+    """Columns with one bin each where they declare none."""
+    return Domain(
+        tuple(resolve_axis(one, schema_name=schema_name, default_bins=1) for one in columns)
+    )
 
 
 def _constants(fact: Fact, name: str, domain: Domain) -> set[Any]:
@@ -237,8 +243,7 @@ def read_totals(
             f"totals are written as [[totals]] tables with rows and source, at most {MAX_TOTALS} "
             "of them."
         )
-    axes = [resolve_axis(one, schema_name=schema_name, default_bins=1) for one in columns.values()]
-    domain = Domain(tuple(axes))
+    domain = _coarse(columns.values(), schema_name)
     out = []
     for number, table in enumerate(listed, start=1):
         where = f"[[totals]], number {number}"
@@ -386,7 +391,6 @@ def _atoms(
         assert one is not None
         table = one.cells[np.ix_(*(patterns[place] for place in one.places))]
         wide = [shape[place] if place in one.places else 1 for place in range(len(shape))]
-        order = np.argsort(one.places)
-        spread = np.broadcast_to(table.transpose(order).reshape(wide), shape)
-        out.append(spread.ravel())
+        spread = table.transpose(np.argsort(one.places)).reshape(wide)
+        out.append(np.broadcast_to(spread, shape).ravel())
     return np.stack(out)

@@ -179,14 +179,8 @@ class Schema:
     def digest(self) -> str:
         """SHA-256 of the schema as declared, so that a release states what `schema show` prints,
         whoever counts the units."""
-        data = self.to_dict()
-        if self.size_added:
-            data["dataset"] = {
-                key: value
-                for key, value in data["dataset"].items()
-                if key not in ("size", "nominal_size")
-            }
-        return _sha256(data)
+        declared = replace(self, size=None, nominal_size=None) if self.size_added else self
+        return _sha256(declared.to_dict())
 
     @property
     def sized_digest(self) -> str:
@@ -201,22 +195,21 @@ class Schema:
 
     def with_size(self, size: int) -> Schema:
         """The same schema with a public number of units, where it declares none."""
+        key = "size" if self.neighbours == "replace-one" else "nominal_size"
         if self.size_or_nominal not in (None, size):
-            key = "size" if self.neighbours == "replace-one" else "nominal_size"
             raise SchemaError(
                 f"Schema '{self.name}' declares {key} = {self.size_or_nominal}; another one "
                 f"cannot be given beside it."
             )
-        exact = self.neighbours == "replace-one" and self.unit.column is None
+        exact = key == "size" and self.unit.column is None
         if exact and self.declared_rows not in (None, size):
             raise SchemaError(
                 f"Schema '{self.name}' declares a public total of {self.declared_rows:,} rows, and "
                 f"there are {size:,}. Correct the total, or leave it out."
             )
         added = self.size_added or self.size_or_nominal is None
-        if self.neighbours == "replace-one":
-            return replace(self, size=size, size_added=added)
-        return replace(self, nominal_size=size, size_added=added)
+        given: dict[str, Any] = {key: size, "size_added": added}
+        return replace(self, **given)
 
     def require_final(self) -> None:
         """Refuse a draft: nothing may be published by it."""
@@ -383,9 +376,12 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
             "The schema declares no column. Add [columns.NAME] tables, or [items] for set-valued "
             "data."
         )
-    rules: tuple[Rule, ...] = ()
-    if "rules" in data and len(columns) == len(tables):
-        rules = noted((), read_rules, data["rules"], columns, str(name))
+    complete = len(columns) == len(tables)
+    rules: tuple[Rule, ...] = (
+        noted((), read_rules, data["rules"], columns, str(name))
+        if "rules" in data and complete
+        else ()
+    )
     neighbours = dataset.get("neighbours", "add-remove-one" if "items" in data else "replace-one")
     if neighbours not in NEIGHBOURS:
         problems.append(
@@ -419,7 +415,7 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
     ]
     totals: tuple[Total, ...] = ()
     unit_name = None if dataset.get("unit", "row") == "row" else str(dataset["unit"])
-    if "totals" in data and columns and len(columns) == len(tables):
+    if "totals" in data and columns and complete:
         totals = noted(
             (),
             read_totals,
@@ -440,7 +436,7 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
     unit = noted(PrivacyUnit(), _read_unit, dataset)
     if problems:
         return None, problems
-    schema = Schema(
+    return Schema(
         name=str(name).strip(),
         columns=columns,
         items=items,
@@ -455,8 +451,7 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
         about=about,
         rules=rules,
         totals=totals,
-    )
-    return schema, []
+    ), []
 
 
 def _noted(problems: list[str], instead: T, read: Callable[..., T], *given: Any, **more: Any) -> T:
@@ -552,6 +547,4 @@ def _toml_value(value: Any) -> str:
         return "{ " + ", ".join(pairs) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(_toml_value(item) for item in value) + "]"
-    if isinstance(value, float):
-        return repr(value)
     return str(value)

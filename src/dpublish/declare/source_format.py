@@ -99,7 +99,7 @@ class SourceFormat:
                 texts = texts.set(marked.fill_null(False), None)
             return texts.alias(cells.name)
         if self.missing and (cells.dtype.is_integer() or cells.dtype.is_float()):
-            marks = [mark for mark in map(_number, self.missing) if mark is not None]
+            marks = [mark for mark in map(number_in, self.missing) if mark is not None]
             marked = cells.cast(pl.Float64, strict=False).is_in(marks)
             return cells.set(marked.fill_null(False), None)
         return cells
@@ -140,7 +140,7 @@ def moments_written(texts: pl.Series, kind: str, formats: Sequence[str]) -> pl.S
     return found.set(lost.fill_null(False), UNWRITTEN)
 
 
-def _number(text: str) -> float | None:
+def number_in(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:

@@ -19,6 +19,14 @@ IntArray = NDArray[np.int64]
 CellArray = NDArray[np.uint64]
 
 
+class Private:
+    """Holds private numbers or rows, and shows none of them: a repr ends up in tracebacks and
+    logs. A dataclass of this kind has none of its own."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(private)"
+
+
 class Statistic:
     """A kind of exact private numbers. The private side knows for each kind how to get it from rows
     (`counting/compute.py`)."""
@@ -41,15 +49,12 @@ class CodedRows(Statistic):
     ordered: bool = False
 
 
-@dataclass(frozen=True)
-class SparseCounts:
-    """Exact counts of the occupied cells, sorted by cell. Private."""
+@dataclass(frozen=True, repr=False)
+class SparseCounts(Private):
+    """Exact counts of the occupied cells, sorted by cell."""
 
     cells: CellArray
     counts: IntArray
-
-    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
-        return "SparseCounts(private)"
 
     @classmethod
     def none(cls) -> SparseCounts:
@@ -87,15 +92,11 @@ class ContingencyTables(Statistic):
         )
 
 
-@dataclass(frozen=True)
-class TableCounts:
-    """Exact counts of several tables by their columns, each shaped by the levels of these.
-    Private."""
+@dataclass(frozen=True, repr=False)
+class TableCounts(Private):
+    """Exact counts of several tables by their columns, each shaped by the levels of these."""
 
     tables: Mapping[tuple[int, ...], IntArray]
-
-    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
-        return "TableCounts(private)"
 
 
 @dataclass(frozen=True)
@@ -106,17 +107,14 @@ class Tabulation(Statistic):
     domain: Domain
 
 
-@dataclass(frozen=True)
-class Tabulator:
+@dataclass(frozen=True, repr=False)
+class Tabulator(Private):
     """Counts tables over groups of levels, as often as it is asked: one pass over the rows each;
-    or all cells of a domain whose bins are made of those of this one. Private."""
+    or all cells of a domain whose bins are made of those of this one."""
 
     count: Callable[[ContingencyTables], TableCounts]
     domain: Domain
     cells: Callable[[Domain], SparseCounts]
-
-    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
-        return "Tabulator(private)"
 
     def tables(
         self, tables: Sequence[tuple[int, ...]], groups: Mapping[int, IntArray]
@@ -142,9 +140,9 @@ class ColumnValues(Statistic):
     columns: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class ColumnReader:
-    """Looks at one column, as often as it is asked: one pass over the rows each. Private.
+@dataclass(frozen=True, repr=False)
+class ColumnReader(Private):
+    """Looks at one column, as often as it is asked: one pass over the rows each.
 
     `texts` gives the sorted texts of a column and how many units have each, where a unit counts
     for at most as many texts as it may have rows. `counts` gives the kept rows by code of an axis.
@@ -152,6 +150,3 @@ class ColumnReader:
 
     texts: Callable[[str], tuple[tuple[str, ...], IntArray]]
     counts: Callable[[Axis], IntArray]
-
-    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
-        return "ColumnReader(private)"

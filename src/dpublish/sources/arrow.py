@@ -67,14 +67,7 @@ class ArrowSource(Source):
         names = encoder.domain.names
         extra = [unit] if unit is not None and unit not in names else []
         for parts in self._columns([*names, *extra]):
-            keep: BoolArray | None = None
-            codes: list[CodeArray] = []
-            for place in range(len(names)):
-                column, kept = parts[place].coded(encoder, place)
-                codes.append(column)
-                if kept is not None:
-                    keep = kept if keep is None else keep & kept
-            batch = encoder.batch(codes, keep)
+            batch = encoder.joined(parts[i].coded(encoder, i) for i in range(len(names)))
             who = None if unit is None else parts[[*names, *extra].index(unit)]
             yield batch, None if who is None else who.spelled(0, len(who))
 

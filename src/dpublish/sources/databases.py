@@ -7,7 +7,6 @@ import abc
 import datetime as dt
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,9 @@ import polars as pl
 
 from dpublish.errors import InputError
 from dpublish.quiet import no_logs, unlogged
+from dpublish.sources.files import stamp_of
 from dpublish.sources.objects import series_from_objects
+from dpublish.sources.sources import Source, SqlSource
 from dpublish.sources.texts import lossy
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ DECIMAL, TEXT, DATE, TIME = "decimal", "text", "date", "time"
 64 bits, decimals of at most `EXACT_DIGITS` before and after the point, days and times without a
 zone."""
 
+_AT_ONCE = 1 << 17  # rows
 EXACT_DIGITS = 15
 """Decimals with at most so many digits are told apart by doubles."""
 
@@ -78,22 +80,6 @@ class SqlRows(abc.ABC):
         others as whole numbers."""
 
 
-@dataclass(frozen=True)
-class SqlSource:
-    """The rows that `query` selects in the database at `url` (an SQLAlchemy URL such as
-    postgresql://host/name). `count_there`: whether the database is to count by itself where that
-    gives the same answer; None leaves it to PostgreSQL, and not to DuckDB, which runs in this
-    process.
-
-    >>> SqlSource("sqlite:///visits.db", "select age from visits")  # hides the URL
-    SqlSource(query='select age from visits', count_there=None)
-    """
-
-    url: str = field(repr=False)  # may hold a password
-    query: str
-    count_there: bool | None = None
-
-
 _PLAIN = (
     *("select", "from", "table", "tablealias", "column", "identifier", "star", "alias", "paren"),
     *("where", "and", "or", "not", "eq", "neq", "lt", "lte", "gt", "gte", "is", "null", "boolean"),
@@ -125,7 +111,7 @@ def may_fail(query: str) -> tuple[str, ...]:
     )
 
 
-class SqlReader:
+class Database(Source, SqlRows):
     """Runs the query of a `SqlSource`: once without rows for the column names, then as often as
     rows are wanted."""
 
@@ -137,19 +123,17 @@ class SqlReader:
             raise InputError("The SQL query is empty.")
         self._engine = _engine(source.url)
         self._held: Connection | None = None
-        self.types: dict[str, str] = {}
-        self.files: tuple[Path, ...] = ()
-        """Those of a database that holds no snapshot for its readers: writers change them."""
+        self._server = self._engine.dialect.name
+        self.types = {}
+        self.counts = source.count_there is not False
+        if self._server == "postgresql":
+            self.engine, self.dialect = "sql", "postgres"
         with no_logs():  # drivers log addresses and users
-            self.names = self._read_names()
-
-    @property
-    def dialect(self) -> str:
-        return self._engine.dialect.name
+            self._names = self._read_names()
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
-        """All reading inside sees one snapshot of the database, where it has no `files`."""
+        """All reading inside sees one snapshot of the database, where it has no `stamps`."""
         from sqlalchemy.exc import SQLAlchemyError
 
         reading = self._reading()
@@ -169,31 +153,24 @@ class SqlReader:
             with no_logs(), suppress(Exception):  # a server that is gone has nothing to undo
                 reading.__exit__(None, None, None)
 
-    def batches(self, columns: Sequence[str], *, rows: int) -> Iterator[pl.DataFrame]:
-        places = [self.names.index(name) for name in columns]
+    def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        places = [self._names.index(name) for name in columns]
         with self._reading() as connection:
-            result = connection.execution_options(stream_results=True, max_row_buffer=rows).execute(
-                _literal(self._query)
-            )
-            for part in result.partitions(rows):
+            for part in _streamed(connection, self._query).partitions(_AT_ONCE):
                 yield pl.DataFrame(
                     [
                         series_from_objects([row[i] for row in part], self._zone).alias(
-                            self.names[i]
+                            self._names[i]
                         )
                         for i in places
                     ]
                 )
 
-    def selected(
-        self, query: Template, cells: Collection[str], *, rows: int
-    ) -> Iterator[pl.DataFrame]:
+    def selected(self, query: Template, cells: Collection[str]) -> Iterator[pl.DataFrame]:
         with self._reading() as connection:
-            result = connection.execution_options(stream_results=True, max_row_buffer=rows).execute(
-                _literal(query(f"(\n{self._query}\n) AS {ROWS}"))
-            )
-            names = [str(name) for name in result.keys()]  # noqa: SIM118 - as above
-            for part in result.partitions(rows):
+            result = _streamed(connection, query(f"(\n{self._query}\n) AS {ROWS}"))
+            names = [str(name) for name in result.keys()]  # noqa: SIM118 - rows, not keys, are what it iterates over
+            for part in result.partitions(_AT_ONCE):
                 columns = zip(names, zip(*part, strict=True), strict=True)
                 yield pl.DataFrame(
                     [
@@ -231,10 +208,11 @@ class SqlReader:
                     f"SELECT * FROM (\n{self._query}\n) AS {ROWS} WHERE 1 = ", then=":none"
                 )
                 result = connection.execute(asked, {"none": 0})
-                if self.dialect == "postgresql":
+                if self._server == "postgresql":
                     self.types = _column_types(connection, result)
-                self.files = _files_without_snapshot(connection)
-                return tuple(str(name) for name in result.keys())  # noqa: SIM118 - rows, not keys, are what it iterates over
+                files = _files_without_snapshot(connection)
+                self.stamps = tuple((path, stamp_of(path)) for path in files)
+                return tuple(str(name) for name in result.keys())  # noqa: SIM118 - as above
         except (SQLAlchemyError, UnicodeError) as error:
             # the database's own words may quote what it read, so only the kind of error is told
             kind = type(getattr(error, "orig", None) or error).__name__
@@ -249,12 +227,11 @@ class SqlReader:
             yield self._held
             return
         with self._engine.connect() as connection:
-            dialect = self.dialect
-            if dialect == "postgresql":
+            if self._server == "postgresql":
                 connection = connection.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
                 )
-            elif dialect == "sqlite":
+            elif self._server == "sqlite":
                 connection.exec_driver_sql("PRAGMA query_only = ON")
                 # SQLite holds text of any bytes; one cell that is no UTF-8 must not end the reading
                 # of all
@@ -262,7 +239,7 @@ class SqlReader:
                 mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()
                 if mode == "wal":  # otherwise a reader that stays keeps all writers out
                     connection.exec_driver_sql("BEGIN")  # left out by the driver before a SELECT
-            elif dialect in ("mysql", "mariadb"):
+            elif self._server in ("mysql", "mariadb"):
                 connection.exec_driver_sql(
                     "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
                 )
@@ -270,6 +247,12 @@ class SqlReader:
                 yield connection
             finally:
                 connection.rollback()
+
+
+def _streamed(connection: Connection, query: str) -> Any:
+    """The rows of a query, which the server keeps until they are fetched."""
+    streaming = connection.execution_options(stream_results=True, max_row_buffer=_AT_ONCE)
+    return streaming.execute(_literal(query))
 
 
 def _files_without_snapshot(connection: Connection) -> tuple[Path, ...]:

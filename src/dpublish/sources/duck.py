@@ -23,10 +23,10 @@ from dpublish.sources.databases import (
     TIME,
     WHOLE,
     SqlRows,
-    SqlSource,
     Template,
     may_fail,
 )
+from dpublish.sources.sources import SqlSource
 
 PREFIX = "duckdb:"
 _BATCH_ROWS = 1 << 17

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import abc
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,8 @@ from numpy.typing import NDArray
 from dpublish.declare.encode import EXACT_WHOLE, BoolArray, CodeArray, EncodedBatch, Encoder
 from dpublish.declare.schema import Schema
 from dpublish.declare.source_format import SourceFormat
+from dpublish.declare.statistic import Private
 from dpublish.errors import InputError, SchemaError, did_you_mean
-from dpublish.sources.csv.delimited import DelimitedFile
-from dpublish.sources.databases import SqlReader, SqlRows, SqlSource, Template
 from dpublish.sources.files import (
     JSON_LINES,
     PACKED,
@@ -59,7 +59,23 @@ _TEXTS = (*_DELIMITED, *_LINES, *JSON_LINES)
 _WHOLE = (*_COLUMNAR, *WORKBOOKS, *STATISTICAL)
 
 
-class Source(abc.ABC):
+@dataclass(frozen=True)
+class SqlSource:
+    """The rows that `query` selects in the database at `url` (an SQLAlchemy URL such as
+    postgresql://host/name). `count_there`: whether the database is to count by itself where that
+    gives the same answer; None leaves it to PostgreSQL, and not to DuckDB, which runs in this
+    process.
+
+    >>> SqlSource("sqlite:///visits.db", "select age from visits")  # hides the URL
+    SqlSource(query='select age from visits', count_there=None)
+    """
+
+    url: str = field(repr=False)  # may hold a password
+    query: str
+    count_there: bool | None = None
+
+
+class Source(Private, abc.ABC):
     """Rows that can be read once or more, in batches of bounded size."""
 
     names_are_metadata = True
@@ -81,9 +97,6 @@ class Source(abc.ABC):
     """Whether the number of rows is known without reading any."""
 
     _names: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(private)"
 
     def columns(self) -> tuple[str, ...]:
         """Names only."""
@@ -210,7 +223,9 @@ def _opened(data: object, written: SourceFormat, schema: Schema | None) -> Sourc
 
         return DuckRows(data)
     if isinstance(data, SqlSource):
-        return _Database(data, written.zone)
+        from dpublish.sources.databases import Database
+
+        return Database(data, written.zone)
     if type(data).__module__.startswith("pyspark.sql") and type(data).__name__ == "DataFrame":
         from dpublish.sources.spark import SparkTable
 
@@ -274,10 +289,10 @@ def _open_by_ending(path: Path, written: SourceFormat, schema: Schema | None) ->
 
         return JsonLines(path, packed=packed, names=_declared(schema), written=written)
     if ending in _DELIMITED:
+        from dpublish.sources.csv.delimited import DelimitedFile
+
         separator = written.delimiter or _DELIMITED[ending]
-        return _Delimited(
-            DelimitedFile(path, separator=separator, packed=packed, encoding=written.encoding)
-        )
+        return DelimitedFile(path, separator=separator, packed=packed, encoding=written.encoding)
     if ending in (*WORKBOOKS, *STATISTICAL):
         from dpublish.sources.foreign.rows import open_foreign
 
@@ -294,36 +309,6 @@ def _declared(schema: Schema | None) -> list[str] | None:
         return None
     unit = [schema.unit.column] if schema.unit.column else []
     return [*(schema.columns or [LINE_COLUMN]), *unit]
-
-
-class _Delimited(Source):
-    names_are_metadata = False
-    texts_only = True
-
-    def __init__(self, file: DelimitedFile) -> None:
-        self._file, self._names = file, file.names
-
-    def repeats(self, name: str) -> bool:
-        return name in self._file.repeated
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        return self._file.batches(columns)
-
-    def coded(
-        self, encoder: Encoder, unit: str | None = None
-    ) -> Iterator[tuple[EncodedBatch, pl.Series | None]]:
-        return self._file.coded(encoder, unit)
-
-    def count_rows(self) -> int:
-        return self._file.count_records()
-
-    def require(self, names: Iterable[str], *, schema_name: str) -> None:
-        wanted = list(names)
-        if not set(wanted) <= set(self.columns()) and (hint := self._file.hint(wanted)):
-            raise SchemaError(
-                f"The data does not have the columns that schema '{schema_name}' declares.{hint}"
-            )
-        super().require(wanted, schema_name=schema_name)
 
 
 class Formatted(Source):
@@ -514,30 +499,6 @@ def _from_numpy(values: NDArray[Any]) -> pl.Series:
         and max(int(values.max()), -int(values.min())) >= EXACT_WHOLE
     )
     return pl.Series(values.astype(np.float64) if fraction or beyond else values)
-
-
-class _Database(Source, SqlRows):
-    def __init__(self, source: SqlSource, zone: str | None = None) -> None:
-        self._reader = SqlReader(source, zone)
-        self._names, self.types = self._reader.names, self._reader.types
-        self.stamps = tuple((path, stamp_of(path)) for path in self._reader.files)
-        self.counts, self.told = source.count_there is not False, self._reader.told
-        if self._reader.dialect == "postgresql":
-            self.engine, self.dialect = "sql", "postgres"
-
-    @contextmanager
-    def pinned(self) -> Iterator[None]:
-        with self._reader.pinned():
-            yield
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        return self._reader.batches(columns, rows=_OBJECT_ROWS)
-
-    def selected(self, query: Template, cells: Collection[str]) -> Iterator[pl.DataFrame]:
-        return self._reader.selected(query, cells, rows=_OBJECT_ROWS)
-
-    def count_rows(self) -> int:
-        return self._reader.count_rows()
 
 
 class TransactionLines(Source):

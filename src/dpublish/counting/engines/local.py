@@ -14,6 +14,7 @@ from dpublish.declare.schema import Schema
 from dpublish.declare.statistic import (
     ContingencyTables,
     GridPoints,
+    Private,
     SparseCounts,
     Statistic,
     TableCounts,
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 Progress = Callable[[int], None]
 
 
-@dataclass(frozen=True)
-class Engine(abc.ABC):
+@dataclass(frozen=True, repr=False)
+class Engine(Private, abc.ABC):
     """Counts the rows of one source. `key` chooses the rows of units that have too many; `progress`
     is a sign of life that tells nothing about how much is left."""
 
@@ -51,9 +52,6 @@ class Engine(abc.ABC):
     schema: Schema
     key: bytes
     progress: Progress | None = None
-
-    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
-        return f"{type(self).__name__}(private)"
 
     def answer(self, statistic: Statistic) -> Any:
         """The exact private numbers that a mechanism asked for."""

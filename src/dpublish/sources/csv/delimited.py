@@ -13,7 +13,7 @@ from __future__ import annotations
 import codecs
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, cast
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from dpublish.compiled import interpreted
 from dpublish.declare.encode import EncodedBatch, Encoder
 from dpublish.declare.spelling import BLANKS
-from dpublish.errors import InputError
+from dpublish.errors import InputError, SchemaError
 from dpublish.sources.csv.kernels.delimited import (
     CARRIAGE_RETURN,
     FIELD_END,
@@ -36,6 +36,7 @@ from dpublish.sources.csv.kernels.delimited import (
 )
 from dpublish.sources.csv.text_codes import Bytes, CodedText, TextCoder, parse_tidied
 from dpublish.sources.files import open_packed
+from dpublish.sources.sources import Source
 from dpublish.sources.texts import LONGEST_ROW, UNREADABLE
 
 _CHUNK = 1 << 25
@@ -50,22 +51,28 @@ _SHORT = 1 << 12
 """A header of so many bytes is cut by Python itself."""
 
 
-class DelimitedFile:
+class DelimitedFile(Source):
     """A text file whose first record names the columns."""
+
+    names_are_metadata = False
+    texts_only = True
 
     def __init__(
         self, path: Path, *, separator: str, packed: str = "", encoding: str | None = None
     ) -> None:
         self._path, self._separator = path, ord(separator)
         self._packed, self._encoding = packed, encoding
-        self.repeated: set[str] = set()
-        self._line_end, self.names = self._read_header()
+        self._repeated: set[str] = set()
+        self._line_end, self._names = self._read_header()
+
+    def repeats(self, name: str) -> bool:
+        return name in self._repeated
 
     def batches(self, columns: Sequence[str], *, chunk: int = _CHUNK) -> Iterator[pl.DataFrame]:
         """Frames of text with `columns`, in file order of the rows; about `chunk` bytes of the file
         each."""
-        wanted = np.array([name in columns for name in self.names])
-        in_file_order = [name for name in self.names if name in columns]
+        wanted = np.array([name in columns for name in self._names])
+        in_file_order = [name for name in self._names if name in columns]
         for text, records in self._tidied(wanted, chunk):
             if records:
                 # a single column could make empty lines, so it is given an empty neighbour
@@ -75,7 +82,12 @@ class DelimitedFile:
                 yield pl.DataFrame(dict(zip(in_file_order, found, strict=False))).select(columns)
 
     def coded(
-        self, encoder: Encoder, unit: str | None, *, chunk: int = _CHUNK, workers: int = _WORKERS
+        self,
+        encoder: Encoder,
+        unit: str | None = None,
+        *,
+        chunk: int = _CHUNK,
+        workers: int = _WORKERS,
     ) -> Iterator[tuple[EncodedBatch, pl.Series | None]]:
         """The same rows as codes, and the column `unit` of them as text; on several threads where
         there is much to do.
@@ -85,7 +97,7 @@ class DelimitedFile:
         starts; otherwise its rows are read again, from the right place. Codes therefore never
         depend on where a chunk was cut.
         """
-        coders = [TextCoder(encoder, self.names, self._separator, self._line_end, unit)]
+        coders = [TextCoder(encoder, self._names, self._separator, self._line_end, unit)]
         with self._open() as file, ThreadPoolExecutor(workers) as pool:
             feed = _Feed(file, chunk, self._separator, self._line_end)
             while feed.more():
@@ -93,7 +105,7 @@ class DelimitedFile:
                     parts = _stretches(feed.data, workers, self._line_end)
                     while len(coders) < len(parts):
                         coders.append(
-                            TextCoder(encoder, self.names, self._separator, self._line_end, unit)
+                            TextCoder(encoder, self._names, self._separator, self._line_end, unit)
                         )
                     ends = [False] * (len(parts) - 1) + [feed.at_end]
                     jobs = zip(coders, parts, ends, strict=False)
@@ -116,14 +128,22 @@ class DelimitedFile:
                     feed.data = feed.data[used:]
                     if not feed.skip_long_record():
                         break
-                    lost = bytes([self._separator]).join([UNREADABLE.encode()] * len(self.names))
+                    lost = bytes([self._separator]).join([UNREADABLE.encode()] * len(self._names))
                     yield from _rows(coders[0].code(np.frombuffer(lost, dtype=np.uint8), True))
 
-    def count_records(self) -> int:
-        nothing = np.zeros(len(self.names), dtype=np.bool_)
+    def count_rows(self) -> int:
+        nothing = np.zeros(len(self._names), dtype=np.bool_)
         return sum(records for _, records in self._tidied(nothing, _CHUNK))
 
-    def hint(self, names: Sequence[str]) -> str:
+    def require(self, names: Iterable[str], *, schema_name: str) -> None:
+        wanted = list(names)
+        if not set(wanted) <= set(self._names) and (hint := self._hint(wanted)):
+            raise SchemaError(
+                f"The data does not have the columns that schema '{schema_name}' declares.{hint}"
+            )
+        super().require(wanted, schema_name=schema_name)
+
+    def _hint(self, names: Sequence[str]) -> str:
         """What may be wrong where the first line does not name these columns, from the byte order
         mark, and from nothing else of that line than whether it names them all."""
         with self._open(raw=True) as file:
@@ -195,11 +215,11 @@ class DelimitedFile:
                 copies[plain] = copies.get(plain, 1) + 1
                 unique = f"{plain} ({copies[plain]})"
             names[unique] = None
-        self.repeated.update(copies)
+        self._repeated.update(copies)
         return line_end, tuple(names)
 
     def _tidied(self, wanted: NDArray[np.bool_], chunk: int) -> Iterator[tuple[bytes, int]]:
-        skip_blank = len(self.names) > 1
+        skip_blank = len(self._names) > 1
         with self._open() as file:
             feed = _Feed(file, chunk, self._separator, self._line_end)
             while feed.more():

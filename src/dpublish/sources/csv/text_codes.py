@@ -17,6 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.declare.encode import EncodedBatch, Encoder
+from dpublish.declare.statistic import Private
 from dpublish.sources.csv.kernels.delimited import FIELD_END, RECORD_END, write_cells
 from dpublish.sources.csv.kernels.memo import DROPPED, Cells, Memo, code_records, learn
 
@@ -29,17 +30,14 @@ _ENTRIES = 1 << 19
 _LONG_BYTES = 1 << 20
 
 
-@dataclass(frozen=True)
-class CodedText:
+@dataclass(frozen=True, repr=False)
+class CodedText(Private):
     """The complete records of a piece of text: bytes used up, codes, and the unit of each record
     where one was asked for."""
 
     consumed: int
     batch: EncodedBatch
     units: pl.Series | None
-
-    def __repr__(self) -> str:
-        return "CodedText(private)"
 
 
 class TextCoder:
