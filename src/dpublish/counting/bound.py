@@ -21,7 +21,7 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpublish.counting.kernels import choose_rows, hash_texts, unit_sizes
+from dpublish.counting.kernels import choose_rows, hash_texts
 from dpublish.declare.domain import MAX_CELLS
 from dpublish.declare.statistic import CellArray
 from dpublish.sources.units import join_units, spelled_units, unit_values
@@ -64,7 +64,7 @@ def keep_rows(units: pl.Series, said: Said, c: int, key: bytes) -> Flags:
     # a unit is labelled by its first row; the label finds the unit's rows but never enters the hash
     labels = frame.select(pl.col("row").first().over("unit")).to_series().cast(pl.Int64).to_numpy()
     keep: Flags = series.is_not_null().to_numpy().copy()
-    crowded = np.flatnonzero(keep & (unit_sizes(labels)[labels] > c))
+    crowded = np.flatnonzero(keep & (np.bincount(labels)[labels] > c))
     if crowded.size:
         rows = crowded[np.argsort(labels[crowded], kind="stable")]
         first = np.flatnonzero(np.diff(labels[rows], prepend=-1))
@@ -84,8 +84,7 @@ def unit_hashes(units: pl.Series, key: bytes) -> CellArray:
     _, ends, data = texts.buffers()
     offsets = np.frombuffer(ends, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
     found = np.empty(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
-    hashes: CellArray = hash_texts(found, offsets, *_halves(key))
-    return hashes
+    return hash_texts(found, offsets, *_halves(key))
 
 
 def _halves(key: bytes) -> tuple[np.uint64, np.uint64]:
@@ -118,13 +117,13 @@ def bounded_rows(
                 held = [_of_part(columns, units, part, of, key) for columns, units in held]
                 rows = sum(len(units) for _, units in held)
         if held:
-            joined = [
-                np.concatenate(parts) for parts in zip(*(found for found, _ in held), strict=True)
+            whole = [
+                np.concatenate(some) for some in zip(*(found for found, _ in held), strict=True)
             ]
             units = join_units([units for _, units in held])
             held.clear()
-            keep = keep_rows(units, said_of(joined), c, key)
-            yield [column[keep] for column in joined]
+            keep = keep_rows(units, said_of(whole), c, key)
+            yield [column[keep] for column in whole]
 
 
 def _of_part(

@@ -37,12 +37,9 @@ from dpublish.counting.kernels import (
     extend_cells,
     extend_group,
     merge_counts,
-    occupied,
     run_lengths,
     scatter,
     squeeze,
-    start_cells,
-    start_group,
     tally,
 )
 from dpublish.declare.domain import MAX_CELLS, Domain
@@ -105,8 +102,8 @@ def coded_rows(
     source: Source, schema: Schema, domain: Domain, *, key: bytes, progress: Progress | None = None
 ) -> list[CodeArray]:
     """The kept rows as codes, one array per column of the domain."""
-    unbounded = schema.unit.column is None
-    table = _CodeColumns(Encoder(domain).dtypes, source.rows_hint() if unbounded else None)
+    rows = source.rows_hint() if schema.unit.column is None else None
+    table = _CodeColumns(Encoder(domain).dtypes, rows)
     for codes in _kept_codes(source, schema, domain, key, progress, at_once=True):
         table.add(codes)
     return list(table.finish())
@@ -216,11 +213,13 @@ class TableCounter:
 
     def finish(self) -> TableCounts:
         ends = itertools.pairwise(self._starts)
-        found = [
-            self._counts[start:stop].reshape(shape)
-            for (start, stop), shape in zip(ends, self._shapes, strict=True)
-        ]
-        return TableCounts(dict(zip(self._asked.tables, found, strict=True)))
+        asked = zip(self._asked.tables, self._shapes, ends, strict=True)
+        return TableCounts(
+            {
+                table: self._counts[start:stop].reshape(shape)
+                for table, shape, (start, stop) in asked
+            }
+        )
 
 
 class _CodeColumns:
@@ -320,7 +319,7 @@ class _CellBuilder:
             for number, members in enumerate(self._groups):
                 self._fold(members, codes, low, high, group)
                 if number == 0:
-                    start_cells(cells, group)
+                    cells[:] = group
                 else:
                     extend_cells(cells, group, np.uint64(self._sizes[number]))
 
@@ -342,10 +341,11 @@ class _CellBuilder:
 
     def cells(self, codes: Sequence[CodeArray], threads: Threads) -> CellArray:
         out = np.empty(codes[0].size, dtype=np.uint64)
-        threads.run(
-            self.fill, [(codes, start, stop, out) for start, stop in threads.stretches(out.size)]
-        )
+        self.fill_all(codes, out, threads)
         return out
+
+    def fill_all(self, codes: Sequence[CodeArray], out: CellArray, threads: Threads) -> None:
+        threads.run(self.fill, [(codes, *ends, out) for ends in threads.stretches(out.size)])
 
     @staticmethod
     def _fold(
@@ -355,8 +355,7 @@ class _CellBuilder:
         high: int,
         group: NDArray[np.uint32],
     ) -> None:
-        first = members[0][0]
-        start_group(group, codes[first][low:high])
+        group[:] = codes[members[0][0]][low:high]
         for column, cardinality in members[1:]:
             extend_group(group, codes[column][low:high], np.uint32(cardinality))
 
@@ -384,10 +383,8 @@ class _DirectCounter:
         total = self._counts[0]
         for more in self._counts[1:]:
             total += more
-        distinct = int(np.count_nonzero(total))
-        cells, counts = np.empty(distinct, dtype=np.uint64), np.empty(distinct, dtype=np.int64)
-        occupied(total, cells, counts)
-        return SparseCounts(cells, counts)
+        cells = np.flatnonzero(total)
+        return SparseCounts(cells.astype(np.uint64), total[cells])
 
 
 class _SortingCounter:
@@ -410,10 +407,7 @@ class _SortingCounter:
             self._make_room(stop - start)
             target = self._piece[self._used : self._used + stop - start]
             part = codes if stop - start == rows else [column[start:stop] for column in codes]
-            stretches = self._threads.stretches(stop - start)
-            self._threads.run(
-                self._builder.fill, [(part, *stretch, target) for stretch in stretches]
-            )
+            self._builder.fill_all(part, target, self._threads)
             self._used += stop - start if keep is None else squeeze(target, keep[start:stop])
 
     def _make_room(self, rows: int) -> None:

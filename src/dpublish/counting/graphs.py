@@ -65,14 +65,11 @@ def compute(
     progress: Progress | None = None,
 ) -> Any:
     """The exact private numbers that a solver asked for."""
-    columns = (
-        list(statistic.columns) if isinstance(statistic, AgentRows) else list(source.columns())
-    )
-    if not isinstance(statistic, AgentRows):
-        columns = columns[: 2 if isinstance(statistic, GraphEdges) else 1]
-    frames = reported(source.batches(columns), progress)
     if isinstance(statistic, AgentRows):
+        frames = reported(source.batches(list(statistic.columns)), progress)
         return [row for frame in frames for row in _plain_rows(frame)]
+    columns = list(source.columns())[: 2 if isinstance(statistic, GraphEdges) else 1]
+    frames = reported(source.batches(columns), progress)
     if isinstance(statistic, GraphEdges):
         return _edges(frames, columns, statistic)
     if isinstance(statistic, PresentItems):
@@ -85,7 +82,7 @@ def compute(
 
 
 def _edges(frames: Iterable[pl.DataFrame], columns: Sequence[str], statistic: GraphEdges) -> Edges:
-    pairs = []
+    pairs = [np.empty((0, 2), dtype=np.int64)]
     for frame in frames:
         ends = np.column_stack(
             [
@@ -94,11 +91,11 @@ def _edges(frames: Iterable[pl.DataFrame], columns: Sequence[str], statistic: Gr
             ]
         )
         pairs.append(ends[(ends >= 0).all(axis=1)])
-    return edges_of(np.concatenate(pairs) if pairs else np.empty((0, 2), dtype=np.int64))
+    return edges_of(np.concatenate(pairs))
 
 
 def _lists(frames: Iterable[pl.DataFrame], column: str, statistic: AgentLists) -> Lists:
-    sizes, items = [np.zeros(1, dtype=np.int64)], []
+    sizes, items = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for frame in frames:
         series = frame.get_column(column)
         if series.dtype in (pl.String, pl.Binary, pl.Categorical, pl.Enum):
@@ -118,8 +115,7 @@ def _lists(frames: Iterable[pl.DataFrame], column: str, statistic: AgentLists) -
         code = np.unique(owner * statistic.size + numbers[numbers >= 0])
         sizes.append(np.bincount(code // statistic.size, minlength=len(series)).astype(np.int64))
         items.append(code % statistic.size)
-    starts = np.cumsum(np.concatenate(sizes))
-    return Lists(starts, np.concatenate(items) if items else np.empty(0, dtype=np.int64))
+    return Lists(np.cumsum(np.concatenate(sizes)), np.concatenate(items))
 
 
 def spelled(values: pl.Series) -> pl.Series:
@@ -192,10 +188,8 @@ def item_numbers(values: pl.Series, size: int, labels: Labels) -> IntArray:
         if any(" " in label for label in labels):
             text = text.str.replace_all(r"\s+", " ")
         cells = text.alias("label").to_frame()
-        found = cells.join(known, on="label", how="left", maintain_order="left").get_column(
-            "number"
-        )
-        return found.fill_null(-1).to_numpy().astype(np.int64)
+        found = cells.join(known, on="label", how="left", maintain_order="left")
+        return found.get_column("number").fill_null(-1).to_numpy().astype(np.int64)
     if values.dtype == pl.Binary or values.dtype.is_temporal():
         values = spelled(values)  # a time is no number, though polars would count it from 1970
     if values.dtype == pl.Boolean:
@@ -290,10 +284,9 @@ def _frame(data: Any, shape: Shape, names: Labels) -> pl.DataFrame:
                 raise InputError("An array of edges has two columns, one row per edge.")
             return pl.DataFrame({"source": data[:, 0], "target": data[:, 1]})
         pairs = [pair for pair in (_pair(item) for item in data) if pair is not None]
-        ends = {"source": [u for u, _ in pairs], "target": [v for _, v in pairs]}
+        ends = [[pair[place] for pair in pairs] for place in range(2)]
         return pl.DataFrame(
-            {name: series_from_objects(_spelled_pairs(cells)) for name, cells in ends.items()},
-            schema=_TEXT_EDGES,
+            [series_from_objects(_spelled_pairs(cells)) for cells in ends], schema=_TEXT_EDGES
         )
     if shape == "lists":
         between = re.compile(cut_pattern(list_marks(names)))
@@ -392,11 +385,8 @@ def read_sets(path: str | Path) -> dict[str, list[str]]:
                 f"'{path}': {first} of a line names the set; '{name}' names two. Rename one, or "
                 f"join them."
             )
-        elements = [
-            element.strip()
-            for element in (re.split("[,;]", rest) if listed is not None else rest.split())
-        ]
-        sets[name] = [element for element in elements if element]
+        elements = re.split("[,;]", rest) if listed is not None else rest.split()
+        sets[name] = [element.strip() for element in elements if element.strip()]
     return sets
 
 

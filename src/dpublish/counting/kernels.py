@@ -14,21 +14,9 @@ DIGITS = 1 << DIGIT_BITS
 
 
 @njit(cache=True, nogil=True)
-def start_group(group: NDArray[np.uint32], codes: NDArray[Any]) -> None:
-    for i in range(group.size):
-        group[i] = np.uint32(codes[i])
-
-
-@njit(cache=True, nogil=True)
 def extend_group(group: NDArray[np.uint32], codes: NDArray[Any], cardinality: np.uint32) -> None:
     for i in range(group.size):
         group[i] = np.uint32(group[i] * cardinality + np.uint32(codes[i]))
-
-
-@njit(cache=True, nogil=True)
-def start_cells(cells: NDArray[np.uint64], group: NDArray[np.uint32]) -> None:
-    for i in range(cells.size):
-        cells[i] = np.uint64(group[i])
 
 
 @njit(cache=True, nogil=True)
@@ -176,19 +164,6 @@ def merge_counts(
 
 
 @njit(cache=True, nogil=True)
-def occupied(
-    dense: NDArray[np.int64], cells: NDArray[np.uint64], counts: NDArray[np.int64]
-) -> None:
-    """The non-zero entries of a dense count; the outputs have exactly the right size."""
-    place = 0
-    for cell in range(dense.size):
-        if dense[cell] != 0:
-            cells[place] = np.uint64(cell)
-            counts[place] = dense[cell]
-            place += 1
-
-
-@njit(cache=True, nogil=True)
 def _sip_round(
     a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
@@ -313,15 +288,6 @@ def choose_rows(
         for i in range(most):
             keep[start + order[chosen[i]]] = True
     return keep
-
-
-@njit(cache=True, nogil=True)
-def unit_sizes(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many rows carry each label."""
-    sizes = np.zeros(labels.size, np.int64)
-    for i in range(labels.size):
-        sizes[labels[i]] += 1
-    return sizes
 
 
 @njit(cache=True, nogil=True)

@@ -55,9 +55,8 @@ class RuledRows(Source):
         if wider is None:
             yield from super().coded(encoder, unit)
             return
-        columns = len(encoder.domain.axes)
         for batch, units in self._source.coded(Encoder(wider), unit):
-            yield EncodedBatch(batch.codes[:columns], batch.keep), units
+            yield EncodedBatch(batch.codes[: len(encoder.domain.axes)], batch.keep), units
 
     def count_rows(self) -> int:
         return sum(frame.height for frame in self.batches(self._exact.names[:1]))

@@ -54,8 +54,13 @@ def compute(
 ) -> Baskets:
     """The transactions that a set-valued method asked for."""
     assert isinstance(statistic, Transactions)
-    read = _long_rows if statistic.basket is not None else _whole_rows
-    return read(statistic, source, schema, ItemCoder(schema), key, progress)
+    read = _whole_rows if statistic.basket is None else _long_rows
+    found, units = read(statistic, source, schema, ItemCoder(schema), progress)
+    if units is None:
+        return found
+    keep = keep_rows(units, lists_said(found.items, found.offsets), schema.unit.max_rows, key)
+    items, offsets = take_lists(found.items, found.offsets, np.flatnonzero(keep))
+    return Baskets(offsets, items)
 
 
 class ItemCoder:
@@ -101,7 +106,6 @@ class ItemCoder:
         return known.fill_null(-1).to_numpy().astype(np.int32, copy=False)
 
     def _numbers(self, values: pl.Series, dense: Codes) -> Codes:
-        missing = values.is_null() if values.null_count() else None
         wide = (
             values.cast(pl.Int128).clip(-1, dense.size).cast(pl.Int64)
             if values.dtype in (pl.UInt64, pl.Int128)
@@ -110,8 +114,8 @@ class ItemCoder:
         numbers = wide.fill_null(0).to_numpy()
         inside = (numbers >= 0) & (numbers < dense.size)
         out = np.where(inside, dense[np.where(inside, numbers, 0)], np.int32(self._unknown))
-        if missing is not None:
-            out[missing.to_numpy()] = -1
+        if values.null_count():
+            out[values.is_null().to_numpy()] = -1
         return out.astype(np.int32, copy=False)
 
 
@@ -124,24 +128,17 @@ def _whole_rows(
     source: Source,
     schema: Schema,
     coder: ItemCoder,
-    key: bytes,
     progress: Progress | None,
-) -> Baskets:
-    """A row is a transaction."""
-    codes: list[Codes] = []
-    lengths: list[NDArray[np.int64]] = []
-    units: list[pl.Series] = []
-    batches = whole_rows(statistic, source, schema.unit.column, coder)
-    for values, sizes, unit in reported(batches, progress):
-        codes.append(values)
-        lengths.append(sizes)
-        units += [] if unit is None else [unit]
-    found, filled = tidy(
-        joined(codes, np.int32), joined(lengths, np.int64), coder.size, statistic.max_items
-    )
+) -> tuple[Baskets, pl.Series | None]:
+    """The transactions, where each row is one, and their units, if they have any."""
+    read = list(reported(whole_rows(statistic, source, schema.unit.column, coder), progress))
+    codes = joined([values for values, _, _ in read], np.int32)
+    lengths = joined([sizes for _, sizes, _ in read], np.int64)
+    found, filled = tidy(codes, lengths, coder.size, statistic.max_items)
     if schema.unit.column is None:
-        return found
-    return _bounded(found, join_units(units).filter(pl.Series(filled)), schema.unit.max_rows, key)
+        return found, None
+    units = join_units([unit for _, _, unit in read if unit is not None])
+    return found, units.filter(pl.Series(filled))
 
 
 def whole_rows(
@@ -186,29 +183,30 @@ def _long_rows(
     source: Source,
     schema: Schema,
     coder: ItemCoder,
-    key: bytes,
     progress: Progress | None,
-) -> Baskets:
-    """A transaction is all rows of one unit that share the basket's value; rows without a basket
-    belong to none."""
+) -> tuple[Baskets, pl.Series]:
+    """The transactions and their units, where one is all rows of a unit that share the basket's
+    value; rows without a basket belong to none."""
     unit, basket = schema.unit.column, statistic.basket
     assert unit is not None
     assert basket is not None
     names = list(dict.fromkeys([basket, unit, statistic.column]))
-    parts: dict[str, list[pl.Series]] = {"unit": [], "basket": []}
-    codes: list[Codes] = []
-    for frame in reported(source.batches(names), progress):
-        parts["unit"].append(unit_values(frame.get_column(unit)))
-        parts["basket"].append(unit_values(frame.get_column(basket)))
-        codes.append(coder.codes(frame.get_column(statistic.column)))
+    read = [
+        (
+            unit_values(frame.get_column(unit)),
+            unit_values(frame.get_column(basket)),
+            coder.codes(frame.get_column(statistic.column)),
+        )
+        for frame in reported(source.batches(names), progress)
+    ]
     rows = pl.DataFrame(
         {
-            **{name: join_units(series) for name, series in parts.items()},
-            "code": joined(codes, np.int32),
+            "unit": join_units([units for units, _, _ in read]),
+            "basket": join_units([baskets for _, baskets, _ in read]),
+            "code": joined([codes for _, _, codes in read], np.int32),
         }
     ).drop_nulls(["unit", "basket"])
-    found, units = basket_rows(rows, coder.size, statistic.max_items)
-    return _bounded(found, units, schema.unit.max_rows, key)
+    return basket_rows(rows, coder.size, statistic.max_items)
 
 
 def basket_rows(
@@ -232,10 +230,3 @@ def tidy(
     most = universe if max_items is None else max_items
     records = tidy_records(codes, lengths, most, items, offsets, filled)
     return Baskets(offsets[: records + 1], items[: offsets[records]]), filled
-
-
-def _bounded(found: Baskets, units: pl.Series, most: int, key: bytes) -> Baskets:
-    """At most so many transactions per unit."""
-    keep = keep_rows(units, lists_said(found.items, found.offsets), most, key)
-    items, offsets = take_lists(found.items, found.offsets, np.flatnonzero(keep))
-    return Baskets(offsets, items)

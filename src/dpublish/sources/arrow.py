@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,10 +57,8 @@ class ArrowSource(Source):
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         for parts in self._columns(columns):
             for start, stop in stretches([part.weights() for part in parts], len(parts[0])):
-                spelled = [part.spelled(start, stop) for part in parts]
-                yield pl.DataFrame(
-                    [series.alias(name) for name, series in zip(columns, spelled, strict=True)]
-                )
+                named = zip(columns, parts, strict=True)
+                yield pl.DataFrame([part.spelled(start, stop).alias(name) for name, part in named])
 
     def coded(
         self, encoder: Encoder, unit: str | None = None
@@ -207,10 +206,8 @@ class IpcRows(ArrowSource):
 def open_columnar(path: Path) -> Source:
     """A Parquet or Arrow file, by its ending. Reads what describes the rows and none of them."""
     ending = path.suffix.lower()
-    try:
+    with suppress(OSError, pa.ArrowException, NotImplementedError):
         return ParquetRows(path) if ending == ".parquet" else IpcRows(path)
-    except (OSError, pa.ArrowException, NotImplementedError):
-        pass
     raise InputError(
         f"The file '{path}' cannot be read as {ending.removeprefix('.')}. Is it complete?"
     )
@@ -265,8 +262,7 @@ class _Chosen(_Column):
         return self.texts.gather(self.places.slice(start, stop - start))
 
     def coded(self, encoder: Encoder, place: int) -> tuple[CodeArray, BoolArray | None]:
-        each = pl.concat([self.texts, pl.Series([None], dtype=self.texts.dtype)])
-        codes, keep = encoder.encode_column(place, each)
+        codes, keep = encoder.encode_column(place, self.texts.extend_constant(None, 1))
         rows = self._or_null()
         return codes[rows], None if keep is None else keep[rows]
 
@@ -326,9 +322,10 @@ def _column(array: Any, kind: pl.DataType | None) -> _Column:
         return _Chosen(_series(array.dictionary, kind), _numbers(array.indices))
     if kind == pl.List(pl.String) and pa.types.is_dictionary(array.type.value_type):
         items = array.flatten()
-        lengths = pl.Series(pl.from_arrow(array.value_lengths()))
         return _ChosenLists(
-            _series(items.dictionary, pl.String()), lengths, _numbers(items.indices)
+            _series(items.dictionary, pl.String()),
+            pl.Series(pl.from_arrow(array.value_lengths())),
+            _numbers(items.indices),
         )
     return _Plain(_series(array, kind))
 

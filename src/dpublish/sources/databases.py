@@ -236,8 +236,7 @@ class Database(Source, SqlRows):
                 # SQLite holds text of any bytes; one cell that is no UTF-8 must not end the reading
                 # of all
                 connection.connection.driver_connection.text_factory = lossy  # type: ignore[union-attr]
-                mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()
-                if mode == "wal":  # otherwise a reader that stays keeps all writers out
+                if _has_log(connection):  # otherwise a reader that stays keeps all writers out
                     connection.exec_driver_sql("BEGIN")  # left out by the driver before a SELECT
             elif self._server in ("mysql", "mariadb"):
                 connection.exec_driver_sql(
@@ -258,12 +257,14 @@ def _streamed(connection: Connection, query: str) -> Any:
 def _files_without_snapshot(connection: Connection) -> tuple[Path, ...]:
     """The files of SQLite, unless it writes to a log that readers do not see. To hold them would
     keep all writers out."""
-    if connection.dialect.name != "sqlite":
-        return ()
-    if connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal":
+    if connection.dialect.name != "sqlite" or _has_log(connection):
         return ()
     listed = connection.exec_driver_sql("PRAGMA database_list").all()
     return tuple(Path(file) for _, _, file in listed if file)  # none: in memory
+
+
+def _has_log(connection: Connection) -> bool:
+    return bool(connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal")
 
 
 def _column_types(connection: Connection, result: Any) -> dict[str, str]:

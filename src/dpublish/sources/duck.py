@@ -70,7 +70,7 @@ class DuckRows(ArrowSource, SqlRows):
             # one statement that gives rows: anything else cannot stand in parentheses
             none = self._open.sql(f"SELECT * FROM (\n{self._query}\n) LIMIT 0")
             super().__init__(none.to_arrow_table().schema)
-            kinds = zip(none.columns, (str(kind) for kind in none.types), strict=True)
+            kinds = zip(none.columns, map(str, none.types), strict=True)
             self.types = {name: _TYPES[kind] for name, kind in kinds if kind in _TYPES}
             plan = self._open.execute(f"EXPLAIN (FORMAT json) SELECT * FROM (\n{self._query}\n)")
             guesses = any(_guesses(json.loads(text)) for _, text in plan.fetchall())
@@ -104,14 +104,12 @@ class DuckRows(ArrowSource, SqlRows):
         return self._open.cursor() if self._held is None else self._held
 
     def _record_batches(self, places: Sequence[int]) -> Iterator[Any]:
-        names = [self._names[place] for place in places]
-        quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+        quoted = ", ".join('"' + self._names[i].replace('"', '""') + '"' for i in places)
         chosen = self._cursor().sql(f"SELECT {quoted} FROM (\n{self._query}\n)")
         yield from chosen.to_arrow_reader(_BATCH_ROWS)
 
     def selected(self, query: Template, cells: Collection[str]) -> Iterator[pl.DataFrame]:
-        found = self._cursor().sql(query(f"(\n{self._query}\n) AS {ROWS}"))
-        table = found.to_arrow_table()
+        table = self._cursor().sql(query(f"(\n{self._query}\n) AS {ROWS}")).to_arrow_table()
         yield from ArrowTable(table).batches(table.column_names)
 
     def count_rows(self) -> int:

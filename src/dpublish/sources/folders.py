@@ -76,12 +76,8 @@ class Folder(Source):
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         stored = [name for name in columns if name not in self._fixed]
         for part, fixed in self._parts:
+            texts = [pl.lit(text, pl.String).alias(name) for name, text in fixed.items()]
             for frame in part.batches(stored or part.columns()[:1]):
-                texts = [
-                    pl.lit(fixed[name], dtype=pl.String).alias(name)
-                    for name in columns
-                    if name in self._fixed
-                ]
                 yield frame.with_columns(texts).select(columns)
 
     def coded(
@@ -97,8 +93,7 @@ class Folder(Source):
         if name in self._fixed:
             return None
         kinds = [part.kind(name) for part, _ in self._parts]
-        unread = [kind for kind in kinds if isinstance(kind, str)]
-        return unread[0] if unread else kinds[0]
+        return next((kind for kind in kinds if isinstance(kind, str)), kinds[0])
 
     def repeats(self, name: str) -> bool:
         return any(part.repeats(name) for part, _ in self._parts)
@@ -108,6 +103,5 @@ class Folder(Source):
 
     def rows_hint(self) -> int | None:
         hints = [part.rows_hint() for part, _ in self._parts]
-        return (
-            None if any(hint is None for hint in hints) else sum(h for h in hints if h is not None)
-        )
+        known = [hint for hint in hints if hint is not None]
+        return sum(known) if len(known) == len(hints) else None

@@ -81,11 +81,9 @@ class JsonLines(Source):
     def _text(self, cell: Any) -> str | None:
         if isinstance(cell, _Number) and self._point != ".":
             cell = cell.replace(".", self._point)
-        if isinstance(cell, str):
-            return plain_text(str(cell))
         if isinstance(cell, bool):
             return "true" if cell else "false"
-        return None
+        return plain_text(str(cell)) if isinstance(cell, str) else None
 
     def lists(self) -> list[str]:
         return self._keys(lambda value: isinstance(value, list))

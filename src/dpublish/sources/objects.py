@@ -52,17 +52,12 @@ def list_from_object(value: Any, cut: Callable[[str], list[str]]) -> list[str | 
 def rounded_wholes(values: Sequence[Any]) -> list[Any]:
     """Whole numbers beyond 2^53 as the nearest double: what pandas makes of them once another cell
     of theirs is missing."""
-    return [_rounded(value) for value in values]
-
-
-def _rounded(value: Any) -> Any:
-    if (
-        isinstance(value, int | np.integer)
-        and not isinstance(value, bool)
-        and abs(int(value)) >= EXACT_WHOLE
-    ):
-        return float(max(-_HUGE, min(_HUGE, int(value))))
-    return value
+    return [
+        float(max(-_HUGE, min(_HUGE, int(value))))
+        if isinstance(value, int | np.integer) and abs(int(value)) >= EXACT_WHOLE
+        else value
+        for value in values
+    ]
 
 
 def spelled_floats(values: pl.Series) -> pl.Series:

@@ -380,9 +380,10 @@ class _Rewriting(Encoder):
         return self._encoder.batch(codes, keep)
 
     def encode(self, frame: pl.DataFrame) -> EncodedBatch:
-        names = self.domain.names
         return self._encoder.encode(
-            frame.with_columns(self._rewrite(name, frame.get_column(name)) for name in names)
+            frame.with_columns(
+                self._rewrite(name, frame.get_column(name)) for name in self.domain.names
+            )
         )
 
 
@@ -432,8 +433,7 @@ class _Pandas(Source):
     def __init__(
         self, frame: Any, cuts: dict[str, Cut] | None = None, zone: str | None = None
     ) -> None:
-        self._zone = zone
-        self._frame = frame
+        self._frame, self._zone = frame, zone
         self._names = tuple(str(name) for name in frame.columns)
         self._cuts = cuts or {}
 
@@ -492,13 +492,13 @@ def _from_categories(column: Any) -> pl.Series:
 def _from_numpy(values: NDArray[Any]) -> pl.Series:
     """One missing cell makes doubles of whole numbers and singles, so what a double cannot hold is
     rounded without one too."""
-    fraction = values.dtype.kind == "f"
     beyond = (
         values.dtype.kind in "iu"
         and values.size
         and max(int(values.max()), -int(values.min())) >= EXACT_WHOLE
     )
-    return pl.Series(values.astype(np.float64) if fraction or beyond else values)
+    doubles = beyond or values.dtype.kind == "f"
+    return pl.Series(values.astype(np.float64) if doubles else values)
 
 
 class TransactionLines(Source):

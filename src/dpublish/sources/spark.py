@@ -12,10 +12,11 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from typing import Any
 
 import polars as pl
@@ -127,11 +128,12 @@ class SparkTable(Source):
         quoted = [self.frame["`" + name.replace("`", "``") + "`"] for name in names]
         chosen = self.frame.select([c.alias(f"c{place}") for place, c in enumerate(quoted)])
         stored = self.stored(names)
-        cells = [
-            _SHORT_TEXT.format(cell=f"c{place}") if stored[name] in _TEXTS else f"c{place}"
-            for place, name in enumerate(names)
-        ]
-        return chosen.selectExpr(cells)
+        return chosen.selectExpr(
+            [
+                _SHORT_TEXT.format(cell=f"c{place}") if stored[name] in _TEXTS else f"c{place}"
+                for place, name in enumerate(names)
+            ]
+        )
 
     def batches(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         """Rows on this machine, which no release asks for."""
@@ -229,10 +231,8 @@ def open_spark(source: SparkSource) -> SparkTable:
     if _TEXT_FILES.search(source.table.strip()):
         raise InputError(_NO_TEXT_FILES)
     session = _session(source.url)
-    try:
+    with suppress(Exception):  # the cluster's words may hold addresses and users
         return SparkTable(_pinned(session, source.table.strip()))
-    except Exception:
-        pass  # the cluster's words may hold addresses and users
     raise InputError(
         f"Spark finds no table or path '{source.table}'. A path has a '/' or an ending such as "
         ".parquet; anything else is the name of a table."
@@ -248,15 +248,11 @@ def _session(url: str) -> Any:
         ) from None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder
-    try:
+    with suppress(Exception):
         if url.startswith("sc://"):
             return builder.remote(url).getOrCreate()
-        settings = {**_OURS, **(_LOOPBACK if url.startswith("local") else {})}
-        for name, value in settings.items():
-            builder = builder.config(name, value)
-        return builder.master(url).getOrCreate()
-    except Exception:
-        pass
+        settings: dict[str, Any] = {**_OURS, **(_LOOPBACK if url.startswith("local") else {})}
+        return builder.config(map=settings).master(url).getOrCreate()
     raise InputError(
         f"No Spark session could be started at '{url}'. Is Java 17 or newer installed (java "
         "-version), and does the master answer? A URL looks like spark://host:7077, "
@@ -313,7 +309,7 @@ class ArrowStream(ArrowSource):
 
     def __init__(self, names: Sequence[str], batches: Batches) -> None:
         first = next(batches, None)
-        self._batches = iter(()) if first is None else _gathered(_chained(first, batches))
+        self._batches = iter(()) if first is None else _gathered(chain([first], batches))
         schema = pa.schema([]) if first is None else first.schema
         self.empty = first is None
         super().__init__(pa.schema([(n, f.type) for n, f in zip(names, schema, strict=False)]))
@@ -324,11 +320,6 @@ class ArrowStream(ArrowSource):
 
     def count_rows(self) -> int:
         raise NotImplementedError
-
-
-def _chained(first: Any, rest: Batches) -> Batches:
-    yield first
-    yield from rest
 
 
 def _gathered(batches: Batches) -> Batches:

@@ -11,6 +11,7 @@ grow with that. Frames are handed on in pieces of about `PIECE_BYTES` of text.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import numpy as np
 import polars as pl
@@ -129,12 +130,9 @@ def list_bytes(lengths: pl.Series, sizes: pl.Series) -> Weights:
 def _decoded_texts(cells: pl.Series) -> pl.Series:
     longest = cells.bin.size().max()
     if longest is None or int(str(longest)) <= LONGEST_TEXT:
-        try:
+        # some cell may be no UTF-8, and the library does not say which
+        with suppress(pl.exceptions.PolarsError):
             return cells.cast(pl.String)
-        except (
-            pl.exceptions.PolarsError
-        ):  # some cell is no UTF-8, and the library does not say which
-            pass
     return pl.Series(
         cells.name, [None if cell is None else lossy(cell) for cell in cells], dtype=pl.String
     )
@@ -145,10 +143,8 @@ def _decoded_lists(column: pl.Series) -> pl.Series:
     items = column.filter(lengths.fill_null(0) > 0).explode()
     heavy = list_bytes(lengths, items.bin.size()) > LONGEST_ROW
     if not heavy.any():
-        try:
+        with suppress(pl.exceptions.PolarsError):
             return column.cast(pl.List(pl.String))
-        except pl.exceptions.PolarsError:
-            pass
     texts = iter(_decoded_texts(items).to_list())
     rows = [None if length is None else [next(texts) for _ in range(length)] for length in lengths]
     cut = [[UNREADABLE] if long else row for row, long in zip(rows, heavy, strict=True)]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import numpy as np
 import polars as pl
@@ -102,16 +102,14 @@ class Packing:
         """Whether words are hardly more than the cells of the domain."""
         if self.plain:
             return False
-        more = math.prod(digit.size for digit in self.digits)
-        return more <= max(1 << 20, 16 * domain.size)
+        return math.prod(digit.size for digit in self.digits) <= max(1 << 20, 16 * domain.size)
 
     def select(self) -> list[str]:
         """The columns that Spark is asked for: words, then what is handed over, of columns that
         are called c0, c1, ..."""
         words: list[list[str]] = [[] for _ in range(self.words)]
         for digit in self.digits:
-            said = digit.sql(f"c{digit.place}")
-            words[digit.word].append(f"shiftleft({said}, {digit.shift})")
+            words[digit.word].append(f"shiftleft({digit.sql(f'c{digit.place}')}, {digit.shift})")
         packed = [f"{' | '.join(parts)} AS w{place}" for place, parts in enumerate(words)]
         return [*packed, *(f"c{place}" for place in self.plain)]
 
@@ -121,10 +119,9 @@ class Packing:
         out: dict[int, tuple[CodeArray, BoolArray]] = {}
         for digit in self.digits:
             codes, keep = encoder.encode_column(digit.place, digit.cells())
-            rest = (1 << digit.bits) - digit.size
             kept = np.ones(codes.size, np.bool_) if keep is None else keep
-            padded: Any = np.pad(codes, (0, rest))
-            out[digit.place] = padded, np.pad(kept, (0, rest))
+            rest = (0, (1 << digit.bits) - digit.size)
+            out[digit.place] = cast(CodeArray, np.pad(codes, rest)), np.pad(kept, rest)
         return out
 
     def codes(
@@ -136,10 +133,9 @@ class Packing:
         found: dict[int, CodeArray] = {}
         for digit in self.digits:
             codes, keeps = tables[digit.place]
-            out: Any = np.empty(rows, dtype=codes.dtype)
+            out = found[digit.place] = np.empty_like(codes, shape=rows)
             mask = np.int64((1 << digit.bits) - 1)
             look_up_digits(words[digit.word], np.int64(digit.shift), mask, codes, keeps, out, keep)
-            found[digit.place] = out
         return found, keep
 
 
@@ -198,8 +194,7 @@ class PackedStream(ArrowStream):
         names, packing = encoder.domain.names, self._packing
         tables = packing.look_up(encoder)
         plain = [names[place] for place in packing.plain]
-        asked = [*self._words, *plain, *([] if unit is None else [unit])]
-        for parts in self._columns(asked):
+        for parts in self._columns([*self._words, *plain, *([] if unit is None else [unit])]):
             words = [part.spelled(0, len(part)).to_numpy() for part in parts[: packing.words]]
             found, keep = packing.codes(tables, words)
             for place, part in zip(packing.plain, parts[packing.words :], strict=False):

@@ -9,7 +9,7 @@ neither the ledger nor noise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -19,7 +19,7 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpublish.counting.bound import keep_rows, pack_codes, take_lists, unpack_codes
+from dpublish.counting.bound import Flags, keep_rows, pack_codes, take_lists, unpack_codes
 from dpublish.counting.cells import TableCounter, Threads
 from dpublish.counting.engines.local import Engine, Local
 from dpublish.counting.engines.packed import PackedStream, Packing, packing_of
@@ -98,12 +98,8 @@ class Spark(Engine):
         words, offsets = self._said(CodedRows(domain), domain.names)
         width = words.size // max(1, offsets.size - 1)
         rows = words.reshape(-1, width) if width else np.empty((0, 1), dtype=np.uint64)
-        codes = unpack_codes(rows, domain.shape)
-        narrow = [
-            column.astype(code_dtype(size))
-            for column, size in zip(codes, domain.shape, strict=True)
-        ]
-        return cast("list[CodeArray]", narrow)
+        codes = zip(unpack_codes(rows, domain.shape), domain.shape, strict=True)
+        return [cast(CodeArray, column.astype(code_dtype(size))) for column, size in codes]
 
     def transactions(self, asked: Transactions) -> Baskets:
         items, offsets = self._said(asked, [asked.column])
@@ -123,8 +119,7 @@ class Spark(Engine):
         words = [f"w{place}" for place in range(packing.words)]
         rows = self.source.chosen(domain.names).selectExpr(packing.select())
         found = rows.groupBy(words).count().toArrow()
-        n = found.column("count").to_numpy().astype(np.int64)
-        _check_sums(n)
+        n = _sums_in(found, "count")
         encoder = Encoder(domain)
         columns = [found.column(word).to_numpy() for word in words]
         codes, keep = packing.codes(packing.look_up(encoder), columns)
@@ -132,18 +127,12 @@ class Spark(Engine):
         kept = n if batch.keep is None else n[batch.keep]
         return SparseCounts.summed(pack_codes(batch.kept(), domain.shape)[:, 0], kept)
 
-    def _job(self, asked: Statistic, names: Sequence[str]) -> _Job:
-        return _Job(asked, self.schema, tuple(names), self.key, self._packing(asked))
-
-    def _read(self, names: Sequence[str]) -> list[str]:
-        """The columns that workers read: those of rules too."""
-        return list(dict.fromkeys([*names, *rule_columns(self.schema)]))
-
     def _kept(self, asked: Statistic, names: Sequence[str], schema: str) -> Any:
         """The frame of what workers make of the rows that are kept."""
         unit = self.schema.unit.column
-        names = self._read(names)
-        job = self._job(asked, names)
+        # workers read the columns of rules too
+        names = list(dict.fromkeys([*names, *rule_columns(self.schema)]))
+        job = _Job(asked, self.schema, tuple(names), self.key, self._packing(asked))
         if unit is None:
             return run_on_workers(self._rows(job, names), partial(_count, job), schema)
         if isinstance(asked, Transactions) and asked.basket is not None:
@@ -166,15 +155,13 @@ class Spark(Engine):
 
         frame = self._kept(asked, names, SUMS).groupBy("place", "cell").agg(f.sum("n").alias("n"))
         found = frame.toArrow()
-        place, cell, n = (found.column(i).to_numpy() for i in range(3))
-        _check_sums(n)
-        places = len(asked.tables) if isinstance(asked, ContingencyTables) else 1
+        place, cell = (found.column(name).to_numpy() for name in ("place", "cell"))
+        n = _sums_in(found, "n")
         out = []
-        for number in range(places):
+        for number in range(len(asked.tables) if isinstance(asked, ContingencyTables) else 1):
             mine = np.flatnonzero(place == number)
             mine = mine[np.argsort(cell[mine], kind="stable")]
-            counts = n[mine].astype(np.int64)
-            out.append(SparseCounts(cell[mine].astype(np.int64).view(np.uint64), counts))
+            out.append(SparseCounts(cell[mine].astype(np.int64).view(np.uint64), n[mine]))
         return out
 
     def _said(self, asked: Statistic, names: Sequence[str]) -> tuple[CellArray, NDArray[np.int64]]:
@@ -184,16 +171,17 @@ class Spark(Engine):
         frame = self._kept(asked, names, SAID).groupBy("said").agg(f.sum("n").alias("n"))
         found = frame.toArrow()
         said = pl.Series(pl.from_arrow(found.column("said"))).cast(pl.Binary)
-        n = found.column("n").to_numpy().astype(np.int64)
-        _check_sums(n)
+        n = _sums_in(found, "n")
         words, offsets = words_of(said)
         rows = said.arg_sort().cast(pl.Int64).to_numpy()
         return take_lists(words, offsets, np.repeat(rows, n[rows]))
 
 
-def _check_sums(n: NDArray[Any]) -> None:
+def _sums_in(found: Any, name: str) -> IntArray:
+    n: IntArray = found.column(name).to_numpy().astype(np.int64)
     if n.size and int(n.min()) < 1:
         raise OverflowError("more rows than 64 bits count")
+    return n
 
 
 @dataclass(frozen=True)
@@ -219,14 +207,13 @@ def _count(job: _Job, batches: Batches) -> Batches:
     source = job.stream(batches)
     if source.empty:
         return
-    asked = job.asked
-    if isinstance(asked, CodedRows | Transactions):
-        yield from _said_batches(_rows_said(job, source, None))
+    if isinstance(job.asked, CodedRows | Transactions):
+        for _, said in _rows_said(job, source, None):
+            yield from _said_batches(said)
         return
     schema = replace(job.schema, unit=PrivacyUnit())
-    found = Local(source, schema, job.key).answer(asked)
-    counted = list(found.tables.values()) if isinstance(found, TableCounts) else [found]
-    yield from _sum_batches(counted)
+    found = Local(source, schema, job.key).answer(job.asked)
+    yield from _sum_batches(found.tables.values() if isinstance(found, TableCounts) else [found])
 
 
 def _say(job: _Job, batches: Batches) -> Batches:
@@ -265,53 +252,49 @@ def _rows_said(
         coder = ItemCoder(job.schema)
         for codes, lengths, units in whole_rows(asked, rows, unit, coder):
             found, filled = tidy(codes, lengths, coder.size, asked.max_items)
-            yield _owners(units, filled), bytes_of(found.items.astype(np.uint64), found.offsets)
+            said = bytes_of(found.items.astype(np.uint64), found.offsets)
+            yield _owners(units, filled, filled.size), said
     elif isinstance(asked, GridPoints):
         for frame in rows.batches([*job.names, *([] if unit is None else [unit])]):
             points, keep = point_codes(frame, asked)
-            every = np.ones(frame.height, dtype=np.bool_) if keep is None else keep
             owner = None if unit is None else frame.get_column(unit)
-            yield _owners(owner, every), _fixed_bytes(points.reshape(-1, 1))
+            yield _owners(owner, keep, frame.height), _fixed_bytes(points.reshape(-1, 1))
     else:
         assert isinstance(asked, CellCounts | CodedRows | ContingencyTables)
         for batch, units in rows.coded(Encoder(asked.domain), unit):
-            every = np.ones(batch.codes[0].size, dtype=np.bool_)
-            every = every if batch.keep is None else batch.keep
-            yield _owners(units, every), _fixed_bytes(pack_codes(batch.kept(), asked.domain.shape))
+            said = _fixed_bytes(pack_codes(batch.kept(), asked.domain.shape))
+            yield _owners(units, batch.keep, batch.codes[0].size), said
 
 
-def _owners(units: pl.Series | None, keep: NDArray[np.bool_]) -> pl.Series:
-    if units is None:
-        return pl.Series([None] * int(keep.sum()), dtype=pl.Binary)
-    return canonical_units(units).filter(pl.Series(keep))
+def _owners(units: pl.Series | None, keep: Flags | None, rows: int) -> pl.Series:
+    nobody = pl.repeat(None, rows, dtype=pl.Binary, eager=True)
+    owners = nobody if units is None else canonical_units(units)
+    return owners if keep is None else owners.filter(pl.Series(keep))
 
 
-def _said_batches(rows: Iterator[tuple[pl.Series, pl.Series]]) -> Batches:
-    for _, said in rows:
-        frame = pl.DataFrame({"said": said})
-        yield from arrow_batches(frame.group_by("said").agg(n=pl.len().cast(pl.Int64)))
+def _said_batches(said: pl.Series) -> Batches:
+    frame = pl.DataFrame({"said": said})
+    yield from arrow_batches(frame.group_by("said").agg(n=pl.len().cast(pl.Int64)))
 
 
 def _choose(job: _Job, batches: Batches) -> Batches:
     """Keep at most so many rows of each unit, and count what they say."""
-    tables = None
     if isinstance(job.asked, ContingencyTables):
         with Threads() as threads:
             tables = TableCounter(job.asked, threads)
             for said in _chosen(job, batches):
                 tables.add(unpack_codes(_fixed_words(said), job.asked.domain.shape))
-        yield from _sum_batches(list(tables.finish().tables.values()))
+        yield from _sum_batches(tables.finish().tables.values())
         return
     for said in _chosen(job, batches):
         if isinstance(job.asked, CodedRows | Transactions):
-            yield from _said_batches(iter([(said, said)]))
+            yield from _said_batches(said)
         else:
             yield from _sum_batches([count_codes(_fixed_words(said)[:, 0])])
 
 
 def _chosen(job: _Job, batches: Batches) -> Iterator[pl.Series]:
     """What the kept rows say, for some units at a time."""
-    most = job.schema.unit.max_rows
     for frame in _whole_units(batches):
         if "basket" in frame.columns:
             assert isinstance(job.asked, Transactions)
@@ -322,8 +305,8 @@ def _chosen(job: _Job, batches: Batches) -> Iterator[pl.Series]:
             rows = frame.select("unit", "said")[copies]
             units, said = rows.get_column("unit"), rows.get_column("said")
         words, offsets = words_of(said)
-        keep = keep_rows(units, partial(take_lists, words, offsets), most, job.key)
-        yield said.filter(pl.Series(keep))
+        rule = partial(take_lists, words, offsets)
+        yield said.filter(pl.Series(keep_rows(units, rule, job.schema.unit.max_rows, job.key)))
 
 
 def _whole_units(batches: Batches) -> Iterator[pl.DataFrame]:
@@ -347,30 +330,21 @@ def _whole_units(batches: Batches) -> Iterator[pl.DataFrame]:
         yield pl.concat(held)
 
 
-def _sum_batches(found: Sequence[SparseCounts | IntArray]) -> Batches:
+def _sum_batches(found: Iterable[SparseCounts | IntArray]) -> Batches:
     for place, counted in enumerate(found):
         if isinstance(counted, SparseCounts):
             cells, counts = counted.cells.view(np.int64), counted.counts
         else:
-            flat = counted.ravel()
-            cells = np.flatnonzero(flat)
-            counts = flat[cells]
-        for start in range(0, cells.size, _HELD_ROWS):
-            stop = start + _HELD_ROWS
-            yield pa.record_batch(
-                {
-                    "place": pa.array(np.full(cells[start:stop].size, place, dtype=np.int32)),
-                    "cell": pa.array(cells[start:stop]),
-                    "n": pa.array(counts[start:stop]),
-                }
-            )
+            cells = np.flatnonzero(counted)
+            counts = counted.ravel()[cells]
+        places = np.full(cells.size, place, dtype=np.int32)
+        yield from pa.table({"place": places, "cell": cells, "n": counts}).to_batches(_HELD_ROWS)
 
 
 def _fixed_bytes(words: CellArray) -> pl.Series:
     """Rows of words as bytes."""
     width = words.shape[1] if words.size else 1
-    offsets = np.arange(words.shape[0] + 1, dtype=np.int64) * width
-    return bytes_of(words.ravel(), offsets)
+    return bytes_of(words.ravel(), np.arange(words.shape[0] + 1, dtype=np.int64) * width)
 
 
 def _fixed_words(said: pl.Series) -> CellArray:

@@ -13,7 +13,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -60,7 +60,6 @@ MAX_LEAVES = 1 << 12
 """Declared levels or bins of one column that are written into a query."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-_ZERO = re.compile(ZERO_FRACTION)
 
 COUNT = "n_rows"
 
@@ -80,8 +79,8 @@ class Sql(Local):
     def cells(self, domain: Domain) -> SparseCounts:
         if why_read(CellCounts(domain), self.source, self.schema) is not None:
             return super().cells(domain)
-        pieces = [(words[:, 0], n) for words, n in self._words(domain, range(len(domain.axes)), {})]
-        return _summed(pieces)
+        every = range(len(domain.axes))
+        return _summed([(words[:, 0], n) for words, n in self._words(domain, every, {})])
 
     def tables(self, asked: ContingencyTables) -> TableCounts:
         domain = asked.domain
@@ -108,12 +107,11 @@ class Sql(Local):
         words = np.concatenate([w for w, _ in found] or [np.empty((0, width), dtype=np.uint64)])
         n = np.concatenate([n for _, n in found] or [np.empty(0, dtype=np.int64)])
         order = np.lexsort(words.T[::-1])  # as a cluster hands them over: by what they say
-        codes = unpack_codes(words[order], domain.shape)
-        out: list[Any] = [
-            np.repeat(column.astype(code_dtype(size)), n[order])
-            for column, size in zip(codes, domain.shape, strict=True)
+        codes = zip(unpack_codes(words[order], domain.shape), domain.shape, strict=True)
+        return [
+            cast(CodeArray, np.repeat(column.astype(code_dtype(size)), n[order]))
+            for column, size in codes
         ]
-        return out
 
     def points(self, asked: GridPoints) -> SparseCounts:
         """Cells that are equal in the database have one position: it is found here, once each."""
@@ -204,7 +202,7 @@ def _unsaid(rule: CodeRule, kind: str | None) -> str | None:
         exact = axis.kind == "real" or max(abs(edge) for edge in axis.edges) <= EXACT_WHOLE
         return None if exact or kind == WHOLE else "its bounds are beyond what doubles hold"
     if kind == TEXT:
-        both = any(_ZERO.match(word) for word in rule.words)
+        both = any(re.match(ZERO_FRACTION, word) for word in rule.words)
         return "a level ends in .0, which other texts drop" if both else None
     return None if kind in (WHOLE, DOUBLE) else "its levels are not stored as text"
 
@@ -272,8 +270,7 @@ class _Query:
             body = exp.case().when(exp.Is(this=cell, expression=exp.Null()), missing)
             if kind in (DOUBLE, SINGLE, DECIMAL):
                 cell = self._as_double(cell, kind)
-                nan = exp.EQ(this=cell, expression=_double(float("nan")))
-                body = body.when(nan, missing)
+                body = body.when(exp.EQ(this=cell, expression=_double(float("nan"))), missing)
             if kind == BOOLEAN:
                 true, false = (leaves[_slot_of_truth(rule, truth)] for truth in (True, False))
                 body = body.when(cell, true).else_(false)
@@ -281,12 +278,13 @@ class _Query:
                 body = body.else_(self._moment_codes(cell, kind, rule, leaves))
             elif axis.numeric:
                 body = body.else_(_number_codes(cell, kind == WHOLE, rule, leaves))
-            elif kind == WHOLE:
-                wholes = [(exp.Literal.number(key), slot) for key, slot in rule.wholes.items()]
-                body = body.else_(_level_codes(cell, wholes, rule, leaves))
             else:
-                doubles = [(_double(key), slot) for key, slot in rule.doubles.items()]
-                body = body.else_(_level_codes(cell, doubles, rule, leaves))
+                keys = (
+                    [(exp.Literal.number(key), slot) for key, slot in rule.wholes.items()]
+                    if kind == WHOLE
+                    else [(_double(key), slot) for key, slot in rule.doubles.items()]
+                )
+                body = body.else_(_level_codes(cell, keys, rule, leaves))
         self._codes.append(body)
         return f"c{len(self._codes) - 1}"
 
@@ -300,45 +298,40 @@ class _Query:
     ) -> exp.Case:
         """Texts are compared byte by byte, whatever order the database has."""
         postgres = self._dialect == "postgres"
-        strip, to_bytes = ("btrim", "convert_to") if postgres else ("trim", "encode")
-        encoding = [exp.Literal.string("UTF8")] if postgres else []
-        to_text = "convert_from" if postgres else "decode"
-        blanks = exp.Anonymous(this=to_text, expressions=[self._bytes(BLANKS.encode()), *encoding])
-        length = "octet_length" if postgres else "strlen"
-        size = exp.Anonymous(this=length, expressions=[stored])
-        # what is too long is not worked on: a pattern over it would end the query
-        fits = exp.LTE(this=size, expression=exp.Literal.number(LONGEST_TEXT))
-        text: exp.Expression = exp.Anonymous(
-            this=strip, expressions=[exp.case().when(fits, stored), blanks]
+        strip, to_bytes, to_text, length = (
+            ("btrim", "convert_to", "convert_from", "octet_length")
+            if postgres
+            else ("trim", "encode", "decode", "strlen")
         )
+        encoding = [exp.Literal.string("UTF8")] if postgres else []
+        blanks = _call(to_text, self._bytes(BLANKS.encode()), *encoding)
+        most = exp.Literal.number(LONGEST_TEXT)
+        # what is too long is not worked on: a pattern over it would end the query
+        fits = exp.LTE(this=_call(length, stored), expression=most)
+        text: exp.Expression = _call(strip, exp.case().when(fits, stored), blanks)
         if any(_INTEGER.fullmatch(word) for word in rule.words):
             text = self._without_zero_fraction(text)
-        self._texts.append(exp.Anonymous(this=to_bytes, expressions=[text, *encoding]))
+        self._texts.append(_call(to_bytes, text, *encoding))
         value = exp.column(f"t{len(self._texts) - 1}")
         ordered = sorted((word.encode(), slot) for word, slot in rule.words.items())
         keys = [(self._bytes(word), slot) for word, slot in ordered]
-        too_long = exp.GT(
-            this=exp.Anonymous(this=length, expressions=[cell]),
-            expression=exp.Literal.number(LONGEST_TEXT),
-        )
-        blank = exp.EQ(this=value, expression=self._bytes(b""))
+        too_long = exp.GT(this=_call(length, cell), expression=most)
         return (
             exp.case()
             .when(too_long, leaves[rule.words.get(UNREADABLE, rule.above)])
             .when(exp.Is(this=value, expression=exp.Null()), leaves[rule.missing])
-            .when(blank, leaves[rule.missing])
+            .when(exp.EQ(this=value, expression=self._bytes(b"")), leaves[rule.missing])
             .else_(_level_codes(value, keys, rule, leaves))
         )
 
     def _without_zero_fraction(self, text: exp.Expression) -> exp.Expression:
         pattern = exp.Literal.string(ZERO_FRACTION.replace(r"\.", "[.]"))
-        if self._dialect == "postgres":
-            found = exp.Anonymous(this="substring", expressions=[text, pattern])
-            shorter = exp.Anonymous(this="coalesce", expressions=[found, text])
-        else:
-            parts = [text, pattern, exp.Literal.string(r"\1")]
-            shorter = exp.Anonymous(this="regexp_replace", expressions=parts)
-        mark = exp.Anonymous(this="strpos", expressions=[text, exp.Literal.string(".0")])
+        shorter = (
+            _call("coalesce", _call("substring", text, pattern), text)
+            if self._dialect == "postgres"
+            else _call("regexp_replace", text, pattern, exp.Literal.string(r"\1"))
+        )
+        mark = _call("strpos", text, exp.Literal.string(".0"))
         may = exp.GT(this=mark, expression=exp.Literal.number(0))
         return exp.case().when(may, shorter).else_(text)
 
@@ -351,8 +344,7 @@ class _Query:
         first, last = (_moment(of, end, name) for end in (FIRST[of], LAST[of]))
         moved = kind == TIME or self._dialect == "postgres"
         if moved:
-            least = exp.Anonymous(this="least", expressions=[cell, last])
-            cell = exp.Anonymous(this="greatest", expressions=[least, first])
+            cell = _call("greatest", _call("least", cell, last), first)
         edges = [int(edge) for edge in rule.axis.edges]
         if edges[-1] <= LAST[of]:
             keys = [_moment(of, edge, name) for edge in edges]
@@ -367,11 +359,15 @@ class _Query:
         """Bytes without a mark that some setting of a server reads as something else."""
         digits = exp.Literal.string(content.hex())
         if self._dialect == "postgres":
-            return exp.Anonymous(this="decode", expressions=[digits, exp.Literal.string("hex")])
-        return exp.Anonymous(this="unhex", expressions=[digits])
+            return _call("decode", digits, exp.Literal.string("hex"))
+        return _call("unhex", digits)
 
     def _sql(self, expression: exp.Expression) -> str:
         return expression.sql(dialect=self._dialect, comments=False)
+
+
+def _call(function: str, *arguments: exp.Expression) -> exp.Expression:
+    return exp.Anonymous(this=function, expressions=list(arguments))
 
 
 def _cell(name: str) -> exp.Expression:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,7 +38,8 @@ class Answer:
     """What a reader says of a file: its columns, and the rows in record batches."""
 
     head: dict[str, Any]
-    rows: Callable[[], Iterator[Any]]
+    rows: Callable[[], Iterator[Any]] | None = None
+    """None where only the head is asked for, or is all there is."""
 
 
 def head_of(asked: dict[str, Any]) -> dict[str, Any]:
@@ -61,8 +63,7 @@ def batches_of(asked: dict[str, Any]) -> Iterator[Any]:
 
 @contextmanager
 def _running(asked: dict[str, Any]) -> Iterator[tuple[dict[str, Any], IO[bytes]]]:
-    package = str(Path(__file__).parents[3])
-    paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])]
     child = subprocess.Popen(
         [sys.executable, "-c", _START],
         stdin=subprocess.PIPE,
@@ -76,8 +77,8 @@ def _running(asked: dict[str, Any]) -> Iterator[tuple[dict[str, Any], IO[bytes]]
         child.stdin.write(json.dumps(asked | {"memory": MEMORY}).encode() + b"\n")
         child.stdin.close()
         line = child.stdout.readline()
-        lost = {"error": _lost(asked["path"])}
-        yield (json.loads(line) if line.endswith(b"\n") else lost), child.stdout
+        whole = line.endswith(b"\n")
+        yield (json.loads(line) if whole else {"error": _lost(asked["path"])}), child.stdout
     finally:
         child.stdout.close()
         if child.poll() is None:
@@ -102,27 +103,23 @@ def main() -> None:
     try:
         answer: Answer = module.read(asked)
     except InputError as error:
-        out.write(json.dumps({"error": str(error)}).encode() + b"\n")
-    except (ImportError, KeyboardInterrupt):
+        answer = Answer({"error": str(error)})
+    except ImportError:
         raise
     except Exception:
-        out.write(json.dumps({"error": _lost(asked["path"])}).encode() + b"\n")
-    else:
-        out.write(json.dumps(answer.head).encode() + b"\n")
-        if asked["rows"]:
-            _write(answer.rows(), out)
+        answer = Answer({"error": _lost(asked["path"])})
+    out.write(json.dumps(answer.head).encode() + b"\n")
+    if answer.rows is not None:
+        _write(answer.rows(), out)
     out.flush()
 
 
 def _write(batches: Iterator[Any], out: IO[bytes]) -> None:
     import pyarrow as pa
 
-    first = next(batches, None)
-    if first is None:
-        first = pa.record_batch({"": pa.array([], pa.string())})
+    first = next(batches, pa.record_batch({"": pa.array([], pa.string())}))
     with pa.ipc.new_stream(out, first.schema) as stream:
-        stream.write_batch(first)
-        for batch in batches:
+        for batch in chain([first], batches):
             stream.write_batch(batch)
 
 

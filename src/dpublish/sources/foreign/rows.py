@@ -48,8 +48,7 @@ class _Foreign(Source):
         self._names = tuple(str(name) for name in self._head["names"])
 
     def _record_batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        places = [self._names.index(name) for name in columns]
-        return batches_of(self._asked | {"places": places})
+        return batches_of(self._asked | {"places": [self._names.index(name) for name in columns]})
 
     def count_rows(self) -> int:
         return sum(batch.num_rows for batch in self._record_batches(self._names[:1]))
@@ -77,8 +76,7 @@ class Workbook(_Foreign):
                 if self._written.about_cells:
                     texts = self._written.rewritten(texts, self._kinds.get(name))
                     native = self._written.rewritten(native, None)
-                both = pl.select(pl.coalesce(native, texts)).to_series()
-                found.append(both.alias(name))
+                found.append(pl.select(pl.coalesce(native, texts)).to_series().alias(name))
             yield from pieces(pl.DataFrame(found))
 
 

@@ -63,7 +63,7 @@ def read(asked: dict[str, Any]) -> Answer:
     if not names:
         raise InputError(f"The file '{path}' has no columns.")
     if not asked["rows"]:
-        return Answer({"names": names, "kinds": kinds}, lambda: iter(()))
+        return Answer({"names": names, "kinds": kinds})
     chosen = [(raw[i], kinds[i]) for i in asked["places"]]
     width = sum(_CELL + found.variable_storage_width.get(name, 8) for name, _ in chosen)
     at_once = max(1, _AT_ONCE // max(1, width))

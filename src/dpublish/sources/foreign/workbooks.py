@@ -46,9 +46,8 @@ def read(asked: dict[str, Any]) -> Answer:
     columns = [(cell_text(cell) or "").strip(BLANKS) for cell in header]
     places = [place for place, name in enumerate(columns) if name]
     if not asked["rows"]:
-        return Answer({"names": [columns[place] for place in places]}, lambda: iter(()))
-    chosen = [places[i] for i in asked["places"]]
-    return Answer({}, lambda: _batches(rows, places, chosen))
+        return Answer({"names": [columns[place] for place in places]})
+    return Answer({}, lambda: _batches(rows, places, [places[i] for i in asked["places"]]))
 
 
 def _batches(
