@@ -139,6 +139,14 @@ def _tree(root: type[PublishError]) -> list[type[PublishError]]:
     return [root, *(one for below in root.__subclasses__() for one in _tree(below))]
 
 
+def refuse(error: type[InputError], *checks: tuple[object, str]) -> None:
+    """Say what is wrong: the words of the first check that is true. For checks that can all be made
+    whatever the others say."""
+    for wrong, words in checks:
+        if wrong:
+            raise error(words)
+
+
 def refuse_unknown_keys(given: Iterable[str], known: Collection[str], where: str) -> None:
     """Refuse a table that has a key of no meaning, with the nearest known one."""
     for key in given:

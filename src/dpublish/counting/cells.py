@@ -52,7 +52,7 @@ from dpublish.declare.statistic import (
     SparseCounts,
     TableCounts,
 )
-from dpublish.errors import SchemaError
+from dpublish.errors import SchemaError, refuse
 from dpublish.sources.sources import Source
 
 DIRECT_CELLS = 1 << 20
@@ -293,13 +293,15 @@ class _CellBuilder:
     """
 
     def __init__(self, domain: Domain) -> None:
-        if not domain.axes:
-            raise SchemaError("Counting needs at least one column.")
-        if domain.size > MAX_CELLS:
-            raise SchemaError(
+        refuse(
+            SchemaError,
+            (not domain.axes, "Counting needs at least one column."),
+            (
+                domain.size > MAX_CELLS,
                 f"The columns {', '.join(domain.names)} span more than 2^63 cells. Use fewer "
-                f"columns or bins."
-            )
+                "columns or bins.",
+            ),
+        )
         self._groups: list[list[tuple[int, int]]] = []
         self._sizes: list[int] = []
         for column, cardinality in enumerate(domain.shape):

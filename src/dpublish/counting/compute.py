@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dpublish.declare.schema import Schema
 from dpublish.declare.statistic import Statistic
@@ -33,8 +33,7 @@ def compute(
 def engine_of(source: Source) -> type[Engine]:
     """Which engine counts the rows of a source."""
     module = import_module(f"dpublish.counting.engines.{source.engine}")
-    found: type[Engine] = getattr(module, source.engine.capitalize())
-    return found
+    return cast("type[Engine]", getattr(module, source.engine.capitalize()))
 
 
 def place_of(statistic: Statistic, source: Source, schema: Schema) -> str | None:

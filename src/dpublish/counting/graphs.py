@@ -447,8 +447,8 @@ def read_scp(path: str | Path) -> tuple[Lists, list[Fraction], int]:
         elements += [row] * len(held)
     starts = np.zeros(columns + 1, dtype=np.int64)
     np.cumsum(np.bincount(owners, minlength=columns), out=starts[1:])
-    order = np.argsort(owners, kind="stable")
-    return Lists(starts, np.array(elements, dtype=np.int64)[order]), costs, rows
+    by_owner = np.array(elements, dtype=np.int64)[np.argsort(owners, kind="stable")]
+    return Lists(starts, by_owner), costs, rows
 
 
 def _numbers(path: str | Path) -> list[float]:

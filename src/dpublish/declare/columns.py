@@ -27,7 +27,7 @@ from dpublish.declare.calendar import (
     step_edges,
 )
 from dpublish.declare.spelling import BLANKS
-from dpublish.errors import SchemaError, did_you_mean, refuse_unknown_keys
+from dpublish.errors import SchemaError, did_you_mean, refuse, refuse_unknown_keys
 
 Kind = Literal["categorical", "ordinal", "boolean", "integer", "real", "date", "time", "timestamp"]
 Outside = Literal["clip", "other", "drop"]
@@ -196,7 +196,9 @@ def read_column(name: str, table: Mapping[str, Any]) -> Column:
     for key, flag in flags.items():
         if not isinstance(flag, bool):
             raise SchemaError(f"{where}: {key} must be true or false, not {flag!r}.")
-    taken = _taken(missing=flags["missing"], other=outside == "other")
+    # names of levels that a column has unasked, and what is counted under them
+    taken = {OTHER: "values that are not listed"} if outside == "other" else {}
+    taken |= {MISSING: "missing values"} if flags["missing"] else {}
     levels: tuple[str, ...] = ()
     if kind == "boolean":
         levels = BOOLEAN_LEVELS
@@ -239,12 +241,6 @@ def _read_wording(where: str, table: Mapping[str, Any], levels: tuple[str, ...])
     for label in [*twice, *clash]:
         raise SchemaError(f"{where}: the label '{label}' would stand for two levels.")
     return Wording(**said, labels=labels)
-
-
-def _taken(*, missing: bool, other: bool) -> dict[str, str]:
-    """Names of levels that a column has unasked, and what is counted under them."""
-    taken = {OTHER: "values that are not listed"} if other else {}
-    return taken | ({MISSING: "missing values"} if missing else {})
 
 
 def _read_levels(where: str, table: Mapping[str, Any], taken: Mapping[str, str]) -> tuple[str, ...]:
@@ -326,26 +322,34 @@ def _read_numeric(where: str, kind: str, table: Mapping[str, Any]) -> dict[str, 
         out["bins"] = bins
     if "spacing" in table:
         spacing = table["spacing"]
-        if spacing not in get_args(Spacing):
-            raise SchemaError(f"{where}: spacing must be even or log, not {spacing!r}.")
-        if "bins" not in table or "precision" in table:
-            raise SchemaError(f"{where}: spacing needs bins = ..., the number of them.")
-        if spacing == "log" and (lower is None or lower <= 0):
-            raise SchemaError(
+        refuse(
+            SchemaError,
+            (
+                spacing not in get_args(Spacing),
+                f"{where}: spacing must be even or log, not {spacing!r}.",
+            ),
+            (
+                "bins" not in table or "precision" in table,
+                f"{where}: spacing needs bins = ..., the number of them.",
+            ),
+            (
+                spacing == "log" and (lower is None or lower <= 0),
                 f"{where}: spacing = 'log' needs a lower bound above 0. A column that starts at 0 "
-                "can list edges."
-            )
+                "can list edges.",
+            ),
+        )
         out["spacing"] = spacing
     if "precision" in table:
-        if "bins" in table:
-            raise SchemaError(f"{where}: give bins or precision, not both.")
         precision = table["precision"]
-        if (
-            isinstance(precision, bool)
-            or not isinstance(precision, int | float)
-            or not 0 < precision < math.inf
-        ):
-            raise SchemaError(f"{where}: precision must be a positive number, not {precision!r}.")
+        number = isinstance(precision, int | float) and not isinstance(precision, bool)
+        refuse(
+            SchemaError,
+            ("bins" in table, f"{where}: give bins or precision, not both."),
+            (
+                not number or not 0 < precision < math.inf,
+                f"{where}: precision must be a positive number, not {precision!r}.",
+            ),
+        )
         out["precision"] = Fraction(repr(precision))
     return out
 

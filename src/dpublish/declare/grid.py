@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dpublish.declare.columns import Column, Kind
 from dpublish.declare.domain import Axis, Domain, whole_bound
-from dpublish.errors import PlanError, SchemaError
+from dpublish.errors import PlanError, SchemaError, refuse
 
 Codes = NDArray[np.uint64]
 Ints = NDArray[np.int64]
@@ -133,18 +133,19 @@ def grid_of(column: Column, *, schema_name: str) -> Grid:
     else:
         low, step = Fraction(whole_bound(lower)), Fraction(1)
         positions = whole_bound(upper) - whole_bound(lower) + 1
-    if positions > MAX_POSITIONS:
-        raise PlanError(
+    refuse(
+        PlanError,
+        (
+            positions > MAX_POSITIONS,
             f"Column '{column.name}' has {positions:,} positions between its bounds; at most 2^40 "
-            f"are supported. "
-            "Declare tighter bounds or a coarser precision."
-        )
-    if max(len(str(low)), len(str(step))) > MAX_DIGITS:  # a release with it could not be opened
-        raise PlanError(
+            "are supported. Declare tighter bounds or a coarser precision.",
+        ),
+        (  # a release with it could not be opened
+            max(len(str(low)), len(str(step))) > MAX_DIGITS,
             f"The bounds or the precision of column '{column.name}' have more than {MAX_DIGITS} "
-            f"digits when written out. "
-            "Declare bounds of a usual size."
-        )
+            "digits when written out. Declare bounds of a usual size.",
+        ),
+    )
     outside = "clip" if column.outside == "clip" else "drop"
     return Grid(column.name, column.kind, low, step, positions, outside, bool(column.missing))
 

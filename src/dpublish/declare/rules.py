@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from dpublish.declare.columns import Column
 from dpublish.declare.domain import Axis, Domain, resolve_axis
-from dpublish.errors import QueryError, SchemaError, did_you_mean
+from dpublish.errors import QueryError, SchemaError, did_you_mean, refuse
 
 if TYPE_CHECKING:
     from dpublish.query.predicate import Node
@@ -110,11 +110,15 @@ def rule_of(given: str, then: str, domain: Domain, where: str) -> Rule:
         named = [columns_of(parse_predicate(text, domain)) for text in (given, then)]
     except QueryError as error:
         raise SchemaError(f"{where}: {error}") from None
-    if not all(named):
-        raise SchemaError(f"{where}: if and then must each name a column.")
     places = sorted(named[0] | named[1])
-    if len(places) > MAX_RULE_COLUMNS:
-        raise SchemaError(f"{where} names more than {MAX_RULE_COLUMNS} columns.")
+    refuse(
+        SchemaError,
+        (not all(named), f"{where}: if and then must each name a column."),
+        (
+            len(places) > MAX_RULE_COLUMNS,
+            f"{where} names more than {MAX_RULE_COLUMNS} columns.",
+        ),
+    )
     return Rule(given, then, tuple(domain.names[place] for place in places))
 
 

@@ -46,7 +46,7 @@ from dpublish.declare.relation import Neighbours, Relation
 from dpublish.declare.rules import Rule, Total, read_rules, read_totals
 from dpublish.declare.source_format import SourceFormat, read_source_format
 from dpublish.declare.spelling import BLANKS, filled_lines
-from dpublish.errors import SchemaError, did_you_mean, refuse_unknown_keys
+from dpublish.errors import SchemaError, did_you_mean, refuse, refuse_unknown_keys
 
 T = TypeVar("T")
 NEIGHBOURS: tuple[str, ...] = get_args(Neighbours)
@@ -489,12 +489,17 @@ def _read_items(table: Any, folder: Path) -> ItemUniverse:
         raise SchemaError('[items] must be a table with universe = [...] or universe_file = "...".')
     refuse_unknown_keys(table, _ITEM_KEYS, "[items]")
     outside = table.get("outside", "drop")
-    if outside not in ("drop", "other"):
-        raise SchemaError(f"[items]: outside must be 'drop' or 'other', not '{outside}'.")
-    if ("universe" in table) == ("universe_file" in table):
-        raise SchemaError(
-            '[items] needs exactly one of universe = [...] and universe_file = "...".'
-        )
+    refuse(
+        SchemaError,
+        (
+            outside not in ("drop", "other"),
+            f"[items]: outside must be 'drop' or 'other', not '{outside}'.",
+        ),
+        (
+            ("universe" in table) == ("universe_file" in table),
+            '[items] needs exactly one of universe = [...] and universe_file = "...".',
+        ),
+    )
     if "universe" in table:
         listed = table["universe"]
         if not isinstance(listed, list) or not all(
@@ -504,14 +509,15 @@ def _read_items(table: Any, folder: Path) -> ItemUniverse:
         items = tuple(str(item).strip(BLANKS) for item in listed)  # as items of rows are
     else:
         items = tuple(filled_lines(folder / str(table["universe_file"]), "[items]: universe_file"))
-    if not items:
-        raise SchemaError("[items]: the universe is empty.")
-    if "" in items:
-        raise SchemaError(
-            "[items]: the universe lists a blank item. A blank in a row is no item: leave it out."
-        )
-    if len(set(items)) != len(items):
-        raise SchemaError("[items]: the universe lists an item twice.")
+    refuse(
+        SchemaError,
+        (not items, "[items]: the universe is empty."),
+        (
+            "" in items,
+            "[items]: the universe lists a blank item. A blank in a row is no item: leave it out.",
+        ),
+        (len(set(items)) != len(items), "[items]: the universe lists an item twice."),
+    )
     return ItemUniverse(
         items=items,
         outside=cast(Literal["drop", "other"], outside),
@@ -543,7 +549,7 @@ def _toml_value(value: Any) -> str:
         # JSON escapes are TOML escapes, except that JSON may leave DEL unescaped
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
-        pairs = [f"{_toml_key(key)} = {_toml_value(item)}" for key, item in value.items()]
+        pairs = (f"{_toml_key(key)} = {_toml_value(item)}" for key, item in value.items())
         return "{ " + ", ".join(pairs) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(_toml_value(item) for item in value) + "]"

@@ -33,7 +33,7 @@ import polars as pl
 
 from dpublish.declare.calendar import CALENDAR, numbers_of, on_the_clock_of
 from dpublish.declare.spelling import BLANKS
-from dpublish.errors import SchemaError, refuse_unknown_keys
+from dpublish.errors import SchemaError, refuse, refuse_unknown_keys
 
 UNWRITTEN = "\ufffd"
 """Stands for a cell that is not written as declared: it is no number, date or level."""
@@ -225,12 +225,21 @@ def _format(kind: str, text: str) -> str:
             f"{where}: '{min(unknown)}' in '{text}' is not known. Parts: "
             f"{', '.join(sorted(known))}."
         )
-    if kind != "time" and not all(parts & some for some in _BY_DAY):
-        raise SchemaError(f"{where}: '{text}' must say year, month and day, such as '%d.%m.%Y'.")
-    if kind == "time" and not all(parts & some for some in _BY_CLOCK):
-        raise SchemaError(f"{where}: '{text}' must say hours and minutes, such as '%H:%M'.")
-    if "%I" in parts and "%p" not in parts:
-        raise SchemaError(f"{where}: '{text}' has hours up to 12 (%I), and must say %p (AM or PM).")
+    refuse(
+        SchemaError,
+        (
+            kind != "time" and not all(parts & some for some in _BY_DAY),
+            f"{where}: '{text}' must say year, month and day, such as '%d.%m.%Y'.",
+        ),
+        (
+            kind == "time" and not all(parts & some for some in _BY_CLOCK),
+            f"{where}: '{text}' must say hours and minutes, such as '%H:%M'.",
+        ),
+        (
+            "%I" in parts and "%p" not in parts,
+            f"{where}: '{text}' has hours up to 12 (%I), and must say %p (AM or PM).",
+        ),
+    )
     # read now, by the calls that will read the rows: by then the budget would be spent
     trial = pl.Series(["", "x", datetime(2020, 2, 1, 13, 4, 5).strftime(text)])
     try:

@@ -152,8 +152,7 @@ def written(tree: object, names: Sequence[str]) -> Taxonomy:
         )
     parsed = _Reader(place).read(tree, depth=0)
     assert isinstance(parsed, list)
-    seen = _leaves(parsed)
-    for index in sorted(set(place.values()) - set(seen)):
+    for index in sorted(set(place.values()) - set(_leaves(parsed))):
         if names[index] != OTHER_ITEM:
             raise PlanError(
                 f"The taxonomy leaves out the item '{names[index]}'. Every declared item must be "

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from dpublish.declare.spelling import MARK
-from dpublish.errors import InputError
+from dpublish.errors import InputError, refuse
 from dpublish.sources.texts import LONGEST_TEXT, UNREADABLE, lossy
 
 Stamp = tuple[Path, tuple[int, ...] | None]
@@ -40,20 +40,24 @@ def existing_file(path: str | Path, what: str = "") -> Path:
         number = errno.ENOENT
     else:
         number = 0
-    if number == errno.ELOOP:
-        raise InputError(f"'{path}' is a symbolic link that leads back to itself.")
-    if number == errno.ENOENT and path.is_symlink():
-        raise InputError(f"'{path}' is a symbolic link to a file that is not there.")
-    if number in (errno.ENOENT, errno.ENOTDIR):
-        raise InputError(f"There is no file '{path}'{f' with {what}' if what else ''}.")
-    if number:
-        raise InputError(f"'{path}' cannot be opened ({os.strerror(number)}).")
-    if path.is_dir():
-        raise InputError(f"'{path}' is a folder, not a file.")
-    if not path.is_file():
-        raise InputError(
-            f"'{path}' is no ordinary file, and rows may have to be read more than once."
-        )
+    there_not = number in (errno.ENOENT, errno.ENOTDIR)
+    dangling = number == errno.ENOENT and path.is_symlink()
+    refuse(
+        InputError,
+        (number == errno.ELOOP, f"'{path}' is a symbolic link that leads back to itself."),
+        (dangling, f"'{path}' is a symbolic link to a file that is not there."),
+        (there_not, f"There is no file '{path}'{f' with {what}' if what else ''}."),
+        (number, f"'{path}' cannot be opened ({os.strerror(number or 0)})."),
+    )
+    # asked of what can be looked at: of other paths Python may raise
+    refuse(
+        InputError,
+        (path.is_dir(), f"'{path}' is a folder, not a file."),
+        (
+            not path.is_file(),
+            f"'{path}' is no ordinary file, and rows may have to be read more than once.",
+        ),
+    )
     return path
 
 

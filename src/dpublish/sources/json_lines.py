@@ -19,7 +19,7 @@ import polars as pl
 
 from dpublish.declare.source_format import SourceFormat
 from dpublish.declare.spelling import MARK
-from dpublish.errors import InputError, SchemaError
+from dpublish.errors import InputError, SchemaError, refuse
 from dpublish.sources.files import open_packed, opens
 from dpublish.sources.sources import Source
 from dpublish.sources.texts import LONGEST_ROW, UNREADABLE, pieces, plain_text
@@ -40,10 +40,17 @@ class JsonLines(Source):
         self._point = written.decimal
         self._lists: str | None = None
         self._cut: Callable[[str], list[str]] | None = None
-        if not opens(partial(open_packed, path, packed)):
-            raise InputError(f"The file '{path}' cannot be read. Is it complete?")
-        if written.encoding not in (None, "utf-8", "utf-8-sig"):
-            raise InputError(f"The file '{path}' is JSON, which is UTF-8: leave encoding out.")
+        refuse(
+            InputError,
+            (
+                not opens(partial(open_packed, path, packed)),
+                f"The file '{path}' cannot be read. Is it complete?",
+            ),
+            (
+                written.encoding not in (None, "utf-8", "utf-8-sig"),
+                f"The file '{path}' is JSON, which is UTF-8: leave encoding out.",
+            ),
+        )
         self._names = tuple(self._keys() if names is None else dict.fromkeys(names))
 
     def require(self, names: Any, *, schema_name: str) -> None:
@@ -81,9 +88,11 @@ class JsonLines(Source):
     def _text(self, cell: Any) -> str | None:
         if isinstance(cell, _Number) and self._point != ".":
             cell = cell.replace(".", self._point)
+        if isinstance(cell, str):
+            return plain_text(str(cell))
         if isinstance(cell, bool):
             return "true" if cell else "false"
-        return plain_text(str(cell)) if isinstance(cell, str) else None
+        return None
 
     def lists(self) -> list[str]:
         return self._keys(lambda value: isinstance(value, list))

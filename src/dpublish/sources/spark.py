@@ -23,7 +23,7 @@ import polars as pl
 import pyarrow as pa
 
 from dpublish import __version__
-from dpublish.errors import InputError
+from dpublish.errors import InputError, refuse
 from dpublish.quiet import no_logs, quiet_native_code
 from dpublish.sources.arrow import ArrowSource, ArrowTable, _kind
 from dpublish.sources.sources import Source
@@ -226,13 +226,15 @@ class SparkTable(Source):
 
 def open_spark(source: SparkSource) -> SparkTable:
     """Start or join a session, and find the table; reads no row."""
-    if not source.table.strip():
-        raise InputError("Name a table or a path after 'spark:', such as spark:sales.")
-    if _TEXT_FILES.search(source.table.strip()):
-        raise InputError(_NO_TEXT_FILES)
+    table = source.table.strip()
+    refuse(
+        InputError,
+        (not table, "Name a table or a path after 'spark:', such as spark:sales."),
+        (_TEXT_FILES.search(table), _NO_TEXT_FILES),
+    )
     session = _session(source.url)
     with suppress(Exception):  # the cluster's words may hold addresses and users
-        return SparkTable(_pinned(session, source.table.strip()))
+        return SparkTable(_pinned(session, table))
     raise InputError(
         f"Spark finds no table or path '{source.table}'. A path has a '/' or an ending such as "
         ".parquet; anything else is the name of a table."

@@ -45,7 +45,7 @@ def read(asked: dict[str, Any]) -> Answer:
     import pyreadstat
 
     path, ending = asked["path"], Path(asked["path"]).suffix.lower()
-    readers = {
+    readers: dict[str, Any] = {
         ".sav": pyreadstat.read_sav,
         ".zsav": pyreadstat.read_sav,
         ".por": pyreadstat.read_por,
@@ -53,7 +53,7 @@ def read(asked: dict[str, Any]) -> Answer:
         ".sas7bdat": pyreadstat.read_sas7bdat,
         ".xpt": pyreadstat.read_xport,
     }
-    reader: Any = readers[ending]
+    reader = readers[ending]
     _, found = reader(path, metadataonly=True, encoding=_BYTES)
     encoding = asked["encoding"] or _encoding(path, ending, reader)
     raw = list(found.column_names)
