@@ -370,8 +370,8 @@ def _read_step(where: str, kind: str, step: str, lower: Any, upper: Any) -> dict
     ends = number_of(lower), number_of(upper)
     if (ends[1] - ends[0]) // SECONDS.get(step, DAY) > _MAX_STEPS and kind != "date":
         raise SchemaError(f"{where}: bins = '{step}' makes more than {_MAX_STEPS:,} of them.")
-    edges = step_edges(kind, step, *ends)
-    return {"step": step, "edges": tuple(moment_of(kind, edge) for edge in edges)}
+    edges = (moment_of(kind, edge) for edge in step_edges(kind, step, *ends))
+    return {"step": step, "edges": tuple(edges)}
 
 
 def _read_bound(what: str, kind: str, value: Any) -> Bound:

@@ -369,13 +369,17 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
                 "Take it out of one of them."
             )
     items = noted(None, _read_items, data["items"], folder) if "items" in data else None
-    if tables and "items" in data:
-        problems.append("Give [columns] for a table or [items] for set-valued data, not both.")
-    if not data.get("columns") and "items" not in data:
-        problems.append(
+    problems += _true_ones(
+        (
+            tables and "items" in data,
+            "Give [columns] for a table or [items] for set-valued data, not both.",
+        ),
+        (
+            not data.get("columns") and "items" not in data,
             "The schema declares no column. Add [columns.NAME] tables, or [items] for set-valued "
-            "data."
-        )
+            "data.",
+        ),
+    )
     complete = len(columns) == len(tables)
     rules: tuple[Rule, ...] = (
         noted((), read_rules, data["rules"], columns, str(name))
@@ -392,16 +396,18 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
         key: noted(None, _positive, dataset[key], key) if key in dataset else None
         for key in ("size", "nominal_size")
     }
-    if "size" in dataset and neighbours == "add-remove-one":
-        problems.append(
+    problems += _true_ones(
+        (
+            "size" in dataset and neighbours == "add-remove-one",
             "size states a public number of units, which add-remove-one keeps private. Use "
-            "nominal_size = ... (a public guess)."
-        )
-    if "nominal_size" in dataset and neighbours == "replace-one":
-        problems.append(
+            "nominal_size = ... (a public guess).",
+        ),
+        (
+            "nominal_size" in dataset and neighbours == "replace-one",
             "nominal_size belongs to add-remove-one. Under replace-one the number of units is "
-            "public: use size = ..."
-        )
+            "public: use size = ...",
+        ),
+    )
     target = dataset.get("target")
     if target is not None and (not isinstance(target, str) or target not in tables):
         problems.append(
@@ -452,6 +458,11 @@ def _examined(data: Mapping[str, Any], folder: Path) -> tuple[Schema | None, lis
         rules=rules,
         totals=totals,
     ), []
+
+
+def _true_ones(*checks: tuple[object, str]) -> list[str]:
+    """The words of the checks that are true."""
+    return [words for wrong, words in checks if wrong]
 
 
 def _noted(problems: list[str], instead: T, read: Callable[..., T], *given: Any, **more: Any) -> T:

@@ -158,14 +158,14 @@ def read_source_format(table: Any) -> SourceFormat:
         raise SchemaError("[source]: decimal and thousands must be different characters.")
     return SourceFormat(
         delimiter=mark["delimiter"],
-        encoding=_encoding(table.get("encoding")),
+        encoding=None if table.get("encoding") is None else _encoding(table["encoding"]),
         decimal=decimal,
         thousands=mark["thousands"],
         **{
             key: tuple(_format(kind, text) for text in _texts(table, key))
             for kind, key in _LISTS.items()
         },
-        zone=_zone(table.get("zone")),
+        zone=None if table.get("zone") is None else _zone(table["zone"]),
         missing=tuple(text.strip(BLANKS) for text in _texts(table, "missing")),
         sheet=None if table.get("sheet") is None else _text(table["sheet"], "sheet"),
     )
@@ -184,9 +184,7 @@ def _mark(table: Mapping[str, Any], key: str) -> str | None:
     return str(found)
 
 
-def _encoding(found: Any) -> str | None:
-    if found is None:
-        return None
+def _encoding(found: Any) -> str:
     try:
         name = codecs.lookup(_text(found, "encoding")).name
     except LookupError:
@@ -254,9 +252,7 @@ def _format(kind: str, text: str) -> str:
     return text
 
 
-def _zone(found: Any) -> str | None:
-    if found is None:
-        return None
+def _zone(found: Any) -> str:
     name = _text(found, "zone")
     try:
         on_the_clock_of(name, pl.Series(["2020-01-01T00:00:00Z"]))

@@ -97,7 +97,7 @@ class DelimitedFile(Source):
         starts; otherwise its rows are read again, from the right place. Codes therefore never
         depend on where a chunk was cut.
         """
-        coders = [TextCoder(encoder, self._names, self._separator, self._line_end, unit)]
+        coders: list[TextCoder] = []
         with self._open() as file, ThreadPoolExecutor(workers) as pool:
             feed = _Feed(file, chunk, self._separator, self._line_end)
             while feed.more():
@@ -181,7 +181,9 @@ class DelimitedFile(Source):
             with self._open() as file:
                 data = file.read(_LONGEST_HEADER + 1)
         except (OSError, EOFError, zlib.error):
-            return f"cannot be read. Is it really {_described(self._packed)}?"
+            kinds = {"": "a text file", ".gz": "a gzipped text file"}
+            what = kinds.get(self._packed, f"a {self._packed} text file")
+            return f"cannot be read. Is it really {what}?"
         except UnicodeError:
             return (
                 f"does not start with the byte order mark of {self._encoding}. Say in [source] "
@@ -361,7 +363,3 @@ class _Transcoded:
             if text := self._decoder.decode(data):
                 return text.encode("utf-8", "replace")
         return self._decoder.decode(b"", True).encode("utf-8", "replace")
-
-
-def _described(packed: str) -> str:
-    return {"": "a text file", ".gz": "a gzipped text file"}.get(packed, f"a {packed} text file")
