@@ -57,9 +57,9 @@ def note_of(basis: Basis, variant: str, model: tuple[float, float] | None = None
         return LOGISTIC
     if basis != "bounds" or model is None:
         return NOTES[basis]
-    ends = f"{plain(model[0])} to {plain(model[1])}"
     return (
-        f"{NOTES[basis]}; {ends} if private rows are like public rows with the same counted values"
+        f"{NOTES[basis]}; {plain(model[0])} to {plain(model[1])} if private rows are like public "
+        "rows with the same counted values"
     )
 
 
@@ -74,8 +74,10 @@ def careful(found: Estimate, counted: tuple[float, float] | None) -> tuple[str, 
     if found.basis == "assumed":
         lines.append(f"This is {found.note}.")
         if math.isfinite(explained):
-            part = f"{explained:.0%} of its variation over the public rows"
-            lines.append(f"The columns that the weights were fitted on explain {part}.")
+            lines.append(
+                "The columns that the weights were fitted on explain "
+                f"{explained:.0%} of its variation over the public rows."
+            )
     if counted is not None and not counted[0] <= found.value <= counted[1]:
         lines.append(
             f"The weights do not reproduce what was counted here, {plain(counted[0])} to "
@@ -113,8 +115,7 @@ class Rows:
 
     def error(self, share: float, error: float) -> float:
         """The standard error of a number of rows that is a share with a standard error of them."""
-        spread = (self.high - self.low) / (2 * _half(self.level))
-        return math.hypot(error * self.value, share * spread)
+        return math.hypot(error * self.value, share * _half_width(self.low, self.high, self.level))
 
     def of(self, share: float, low: float, high: float) -> tuple[float, float, float]:
         """Value, low and high of a number of rows that is a share of them."""
@@ -163,9 +164,16 @@ def _all_rows(release: WeightedRowsRelease, level: float) -> Estimate:
         raise QueryError(
             f"the release speaks of {rows:,.0f} rows, and does not say how far off that may be"
         )
-    error = (high - low) / (2 * _half(level))
-    value = min(max(rows, low), high)
-    return Estimate(value, error, low, high, float(level), "count", "counted", NOTES["counted"])
+    return Estimate(
+        min(max(rows, low), high),
+        _half_width(low, high, level),
+        low,
+        high,
+        float(level),
+        "count",
+        "counted",
+        NOTES["counted"],
+    )
 
 
 def sum_of(release: WeightedRowsRelease, of: str, where: str | None, level: float) -> Estimate:
@@ -205,7 +213,7 @@ def ratio_of(release: WeightedRowsRelease, of: str, to: str, level: float) -> Es
     worst = _least_sure([one, other])
     return Estimate(
         min(max(value, low), high),
-        (high - low) / (2 * _half(level)),
+        _half_width(low, high, level),
         low,
         high,
         float(level),
@@ -231,10 +239,8 @@ def quantile_of(
         raise QueryError(f"A quantile is that of a column of numbers, and '{of}' is none.")
     name = '"' + of.replace('"', '""') + '"'
     values, stated, _ = release._values(name)
-    present = stated
     known = f"{name} is not null" if where is None else f"({where}) and {name} is not null"
-    if where is not None:
-        present = stated & release._condition(where)
+    present = stated if where is None else stated & release._condition(where)
     if not release.sample_weight[present].sum() > 0.0:
         raise QueryError("No public row with a positive weight meets the condition.")
     starts, ends = _bins(release, of, values[present])
@@ -249,11 +255,10 @@ def quantile_of(
     own = int(np.clip(np.searchsorted(starts, value, side="right") - 1, 0, len(starts) - 1))
     first, last = (kept[0], kept[-1]) if kept.size else (own, own)
     least, most = float(starts[first]), float(ends[last])
-    worst = _least_sure(below)
-    basis = worst.basis or "counted"
+    basis = _least_sure(below).basis or "counted"
     return Estimate(
         min(max(value, least), most),
-        (most - least) / (2 * _half(level)),
+        _half_width(least, most, level),
         least,
         most,
         float(level),
@@ -290,15 +295,13 @@ def _below(
     """The share of rows with a number that have one below an edge."""
     text = f"{name} < {edge:.0f}" if edge.is_integer() else f"{name} < {edge!r}"
     met = (values < edge).astype(np.float64)
-    everyone = np.ones(len(values), dtype=np.bool_)
-    question = release._question(text, known, met, everyone, present)
+    question = release._question(text, known, met, np.ones(len(values), dtype=np.bool_), present)
     return release._mean(met, present, level, question, share=True)
 
 
 def _weighted_quantile(values: FloatArray, weights: FloatArray, share: float) -> float:
     order = np.argsort(values, kind="stable")
-    reached = np.cumsum(weights[order]) >= share * weights.sum()
-    return float(values[order][np.argmax(reached)])
+    return float(values[order][np.argmax(np.cumsum(weights[order]) >= share * weights.sum())])
 
 
 def _least_sure(found: Sequence[Estimate]) -> Estimate:
@@ -306,5 +309,6 @@ def _least_sure(found: Sequence[Estimate]) -> Estimate:
     return max(found, key=lambda one: list(NOTES).index(one.basis or "counted"))
 
 
-def _half(level: float) -> float:
-    return normal_quantile((1 - check_level(level)) / 2)
+def _half_width(low: float, high: float, level: float) -> float:
+    """Half the width of an interval in normal quantiles."""
+    return (high - low) / (2 * normal_quantile((1 - check_level(level)) / 2))

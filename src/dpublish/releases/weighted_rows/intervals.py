@@ -135,8 +135,7 @@ class CountedLimits:
                 low, high = (float(end[at]) for end in bounds)
                 limits: Limits | None = Limits(low, high, self._half(low, high, level), "bounds")
             else:
-                ones = np.ones(inside.shape)
-                limits = self._ratio(columns, inside, touched, ones, level)
+                limits = self._ratio(columns, inside, touched, np.ones(inside.shape), level)
             if limits is None:
                 limits = self._share(_both(firsts[one], seconds[other]), None, level)
             found.append(_possible(limits))
@@ -146,9 +145,8 @@ class CountedLimits:
         self, firsts: Sequence[Node], seconds: Sequence[Node], alpha: float
     ) -> tuple[Floats, Floats]:
         """`_part` of each two conditions about columns that were not counted together."""
-        left = alpha - self._for_total(alpha)
         # one part of the error probability each, and one for the number of rows
-        each = left / 3
+        each = (alpha - self._for_total(alpha)) / 3
         ranges = [
             [self._range(_gathered(node), each) for node in side] for side in (firsts, seconds)
         ]
@@ -158,8 +156,8 @@ class CountedLimits:
         )
         most = self._intervals.total_range(each).high
         high = np.minimum.outer(*highs).ravel()
-        low = np.minimum(np.maximum(0.0, np.add.outer(*lows).ravel() - most), high)
-        return self._of_all(low, high, alpha)
+        low = np.maximum(0.0, np.add.outer(*lows).ravel() - most)
+        return self._of_all(np.minimum(low, high), high, alpha)
 
     def rows_range(self, level: float) -> tuple[float, float]:
         """How many rows there are."""
@@ -228,8 +226,8 @@ class CountedLimits:
         below = total if public else float((within * counts).sum())
         if not public:
             # a denominator that noise may have made says nothing
-            deviation = math.sqrt(self._intervals.sum_variance(columns, within))
-            if below <= 2 * quantile(alpha / 2, law) * deviation:
+            variance = self._intervals.sum_variance(columns, within)
+            if below <= 2 * quantile(alpha / 2, law) * math.sqrt(variance):
                 return None
         ends, errors = [], []
         for amounts, sign in ((low, -1.0), (high, 1.0)):
@@ -239,7 +237,6 @@ class CountedLimits:
             ratio = float(((amounts - shift) * counts).sum()) / below + shift
             apart = amounts - (shift if public else ratio * within)
             variance = self._intervals.sum_variance(columns, apart)
-            noise = math.sqrt(variance) / below
             # noise is of whole rows: one more than a continuous law would allow
             unit = max(1e-12, float(np.abs(apart).max()))
             reach = unit * (1.0 + float(half_width(variance / unit**2, alpha / 2, law))) / below
@@ -247,7 +244,7 @@ class CountedLimits:
             sampling = math.sqrt(spread * max(total, below) / self._rows) / below
             width = math.hypot(reach, quantile(alpha / 2, "gaussian") * sampling)
             ends.append(ratio + sign * width)
-            errors.append(math.hypot(noise, sampling))
+            errors.append(math.hypot(math.sqrt(variance) / below, sampling))
         if np.array_equal(low, high):
             return Limits(ends[0], ends[1], errors[0], "counted")
         return Limits(ends[0], max(ends), self._half(ends[0], max(ends), level), "bounds")
@@ -307,8 +304,12 @@ class CountedLimits:
         return Limits(low, high, self._half(low, high, level), "bounds")
 
     def _find_bins(self, column: int) -> list[Node]:
-        axis = self._domain.axes[column]
-        return [_code(column, axis, code) for code in range(axis.base)]
+        """The rows of each bin."""
+        ends = [None, *self._domain.axes[column].edges[1:-1], None]
+        return [
+            Leaf(axis=column, intervals=(pair,), other=False, missing=False)
+            for pair in itertools.pairwise(ends)
+        ]
 
     def _bin_parts(self, column: int, where: Node | None, alpha: float) -> tuple[Floats, Floats]:
         """`_part` of every bin of a column, among rows that meet `where`."""
@@ -325,8 +326,7 @@ class CountedLimits:
 
     def _sampling(self, share: Floats) -> Floats:
         near = np.clip(share, 0.0, 1.0)
-        found: Floats = np.sqrt(near * (1.0 - near) / self._rows)
-        return found
+        return np.asarray(np.sqrt(near * (1.0 - near) / self._rows))
 
     def _half(self, low: float, high: float, level: float) -> float:
         return max(0.0, high - low) / (2 * quantile((1.0 - level) / 2, "gaussian"))
@@ -346,13 +346,6 @@ def code_ranges(axis: Axis) -> tuple[Floats, Floats]:
     return np.concatenate([edges[:-1], none]), np.concatenate(
         [edges[1:] - (axis.kind != "real"), none]
     )
-
-
-def _code(column: int, axis: Axis, code: int) -> Leaf:
-    """The rows of one bin."""
-    first, last = code == 0, code == axis.base - 1
-    ends = (None if first else axis.edges[code], None if last else axis.edges[code + 1])
-    return Leaf(axis=column, intervals=(ends,), other=False, missing=False)
 
 
 def _both(first: Node, second: Node) -> And:
@@ -393,12 +386,14 @@ def _largest_mean(values: Floats, least: Floats, most: Floats, together: float) 
     in_part = least + np.diff(room, prepend=0.0)
     choices = [np.concatenate([most[:taken], least[taken:]]) for taken in range(1, len(values) + 1)]
     enough = [masses for masses in choices if masses.sum() >= together]
-    means = [
-        float(masses @ values) / float(masses.sum())
-        for masses in [in_part, *enough]
-        if masses.sum() > 0.0
-    ]
-    return max(means, default=float(values[0]))
+    return max(
+        (
+            float(masses @ values) / float(masses.sum())
+            for masses in [in_part, *enough]
+            if masses.sum() > 0.0
+        ),
+        default=float(values[0]),
+    )
 
 
 # Questions to weighted rows, as far as they can be put to the counted tables.
@@ -439,12 +434,9 @@ def means_the_same(
 
     It does not where rows hold values beyond the bounds that the schema moved to the nearest bin.
     """
-    parts: list[tuple[Node, NDArray[Any]]] = []
-    if question.condition is not None:
-        parts.append((question.condition, values > 0.0))
-    if question.where is not None and chosen is not None:
-        parts.append((question.where, chosen))
-    for node, found in parts:
+    for node, found in ((question.condition, values > 0.0), (question.where, chosen)):
+        if node is None or found is None:
+            continue
         columns = sorted(columns_of(node))
         cover = cover_codes(
             node,
@@ -453,12 +445,10 @@ def means_the_same(
             [np.asarray(codes[c]).astype(np.int64) for c in columns],
             len(values),
         )
-        # a number that is '(other)' still has its value in public rows, and none in the tables
-        known = ~np.any(
-            [axes[c].numeric & (codes[c] == axes[c].other_code) for c in columns]
-            or [np.zeros(len(values))],
-            axis=0,
-        )
+        known = np.ones(len(values), dtype=np.bool_)
+        for c in columns:
+            # a number that is '(other)' still has its value in public rows, and none in the tables
+            known &= ~(axes[c].numeric & (codes[c] == axes[c].other_code))
         if np.any(known & ((cover.inside & ~found) | (~cover.touched & found))):
             return False
     if question.column is not None:

@@ -45,8 +45,7 @@ def with_shrinkage(deviation: FloatArray, ridge: FloatArray, shares: FloatArray)
     the mean square by noise and by shrinkage.
     """
     spread = np.maximum(shares * (1.0 - shares), 1e-12)
-    found: FloatArray = deviation * np.sqrt(1.0 + ridge / spread)
-    return found
+    return np.asarray(deviation * np.sqrt(1.0 + ridge / spread))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,21 +78,12 @@ class Propagation:
         self._masses, self._base = masses, base
         self._coefficients, self._noise = coefficients, noise
 
-    def slope(self, values: FloatArray, masses: FloatArray) -> FloatArray:
-        """alpha, in time proportional to rows times groups. `masses` add up to 1."""
-        mean = float(masses @ values)
-        return self._features.sums(self._codes, masses * (values - mean))
-
+    @reading()
+    @on_one_thread
     def errors(self, slope: FloatArray) -> tuple[float, float, float]:
         """Standard deviation by noise, by sampling, and the first-order shrinkage, of a mean with
         this slope."""
-        with reading():
-            return self._errors(slope)
-
-    @on_one_thread
-    def _errors(self, slope: FloatArray) -> tuple[float, float, float]:
-        noise = self._noise
-        large = self._large
+        noise, large = self._noise, self._large
         carried = self._inverse @ slope if large is None else large.solve(slope)
         by_noise = float(((noise.gradient * carried) ** 2).sum()) + noise.coefficient**2 * float(
             slope @ slope
@@ -101,18 +91,14 @@ class Propagation:
         spread = (
             float(carried @ self._spread @ carried) if large is None else large.variance(carried)
         )
-        by_rows = spread / noise.rows
         shrinkage = -float(carried @ (noise.ridge * self._coefficients))
-        return math.sqrt(by_noise), math.sqrt(max(0.0, by_rows)), shrinkage
+        return math.sqrt(by_noise), math.sqrt(max(0.0, spread / noise.rows)), shrinkage
 
+    @reading()
+    @on_one_thread
     def explained(self, slope: FloatArray, variance: float) -> float:
         """The share of the weighted variance of a function of rows that is linear in the features
         (R^2)."""
-        with reading():
-            return self._explained(slope, variance)
-
-    @on_one_thread
-    def _explained(self, slope: FloatArray, variance: float) -> float:
         if variance <= 1e-15:
             return 1.0
         large = self._large
@@ -137,11 +123,10 @@ class Propagation:
 
     @cached_property
     def _inverse(self) -> FloatArray:
+        masses = self._masses
         if self._noise.balanced:
-            bend = self._chances * (1.0 - self._chances)
-            hessian = self._gram((self._base + self._masses) * bend)
-        else:
-            hessian = self._gram(self._masses)
+            masses = (self._base + masses) * (self._chances * (1.0 - self._chances))
+        hessian = self._gram(masses)
         hessian.flat[:: len(hessian) + 1] += np.maximum(self._noise.ridge, 1e-12)
         return np.asarray(np.linalg.pinv(hessian, hermitian=True))
 
@@ -215,10 +200,8 @@ class RowSystem:
             scores = self.scores(vector)
             return self._sums(self._masses * (scores - float(self._masses @ scores)))
 
-        found = _conjugate_gradients(
-            product, slope, np.maximum(self._shares, 1e-12), SHARE_TOLERANCE
-        )
-        return float(slope @ found)
+        diagonal = np.maximum(self._shares, 1e-12)
+        return float(slope @ _conjugate_gradients(product, slope, diagonal, SHARE_TOLERANCE))
 
     def variance(self, vector: FloatArray) -> float:
         """The variance of `vector` . x over the rows."""

@@ -115,15 +115,14 @@ class WeightedRowsRelease(Release):
             (tables["coefficients"][name].to_numpy() < 0.0).any() for name in ("ridge", "deviation")
         ):
             raise BundleError("coefficients.parquet: 'ridge' and 'deviation' must not be negative.")
+        self.sample_weight: FloatArray = tables["weights"]["weight"].to_numpy()
+        """One weight a row, with mean 1: what scikit-learn calls sample_weight."""
+        self.coefficients: FloatArray = tables["coefficients"]["coefficient"].to_numpy()
+        self._base: FloatArray = tables["weights"]["base"].to_numpy()
+        self._rows: pl.DataFrame | None = None
         if "rows" in tables:
             check_rows(tables["rows"], features.axes, rows)
-        self.sample_weight: FloatArray = self.tables["weights"]["weight"].to_numpy()
-        """One weight a row, with mean 1: what scikit-learn calls sample_weight."""
-        self.coefficients: FloatArray = self.tables["coefficients"]["coefficient"].to_numpy()
-        self._base: FloatArray = self.tables["weights"]["base"].to_numpy()
-        self._rows: pl.DataFrame | None = None
-        if "rows" in self.tables:
-            self._rows = with_truth(self.tables["rows"].fill_nan(None), self.features.axes)
+            self._rows = with_truth(tables["rows"].fill_nan(None), features.axes)
 
     @property
     def rows(self) -> pl.DataFrame:
@@ -143,8 +142,7 @@ class WeightedRowsRelease(Release):
         axes = self.features.axes
         labels = [axis.name for axis in axes if not axis.numeric]
         frame = encode_public("public rows", read_public(source, labels), axes).frame
-        wanted = self.manifest["facts"]["public"]["sha256"]
-        if frame_digest(frame) != wanted:
+        if frame_digest(frame) != self.manifest["facts"]["public"]["sha256"]:
             raise QueryError(
                 "These are not the public rows that the weights belong to: their SHA-256 is "
                 "another."
@@ -280,27 +278,25 @@ class WeightedRowsRelease(Release):
         from dpublish.query.sql_limits import answer_sql
         from dpublish.releases.weighted_rows.tables import RowsSay
 
-        scale = self.private_rows / len(self.sample_weight)
-        frame = self.rows.with_columns(
-            pl.Series(free_name("weight", tuple(self.rows.columns)), self.sample_weight * scale)
-        )
+        frame = self._weighing(self.private_rows / len(self.sample_weight))
         columns = tuple(self.rows.columns)
         return answer_sql(RowsSay(self), query, frame, columns, self.features.axes, level)
 
     def to_frame(self) -> pl.DataFrame:
         """The public rows and their `weight` (mean 1), the last column."""
-        return self.rows.with_columns(
-            pl.Series(free_name("weight", tuple(self.rows.columns)), self.sample_weight)
-        )
+        return self._weighing(1.0)
+
+    def _weighing(self, mean: float) -> pl.DataFrame:
+        name = free_name("weight", tuple(self.rows.columns))
+        return self.rows.with_columns(pl.Series(name, self.sample_weight * mean))
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> pl.DataFrame:
         """Rows without weights, drawn with replacement in proportion to the weights. Means over
         them vary more, and error bars computed from them as if they were private rows are far too
         small."""
         number = rows_to_draw(round(self.private_rows) if n is None else n)
-        generator = generator_of(seed)
         ends = np.cumsum(self.sample_weight)
-        chosen = np.searchsorted(ends, generator.random(number) * ends[-1], side="right")
+        chosen = np.searchsorted(ends, generator_of(seed).random(number) * ends[-1], side="right")
         return self.rows.select(pl.all().gather(np.minimum(chosen, len(ends) - 1)))
 
     def fit(
@@ -321,15 +317,14 @@ class WeightedRowsRelease(Release):
                     f"{', '.join(axes)}."
                 )
         answers = self._column(target)
-        known = answers.is_not_null().to_numpy()
+        known = answers.is_not_null()
         encoder = CellEncoder([axes[name] for name in chosen])
-        matrix = encoder.transform(self.rows.select(chosen).filter(pl.Series(known)))
         return trained(
             estimator,
             encoder,
-            matrix,
-            answers.filter(pl.Series(known)).to_numpy(),
-            self.sample_weight[known],
+            encoder.transform(self.rows.select(chosen).filter(known)),
+            answers.filter(known).to_numpy(),
+            self.sample_weight[known.to_numpy()],
         )
 
     def plot(self, column: str, *, level: float = 0.95, top: int = 25) -> Figure:
@@ -376,27 +371,21 @@ class WeightedRowsRelease(Release):
 
     @cached_property
     def _errors(self) -> Propagation:
-        coefficients = self.tables["coefficients"]
-        facts = self.manifest["facts"]
-        ridge, deviation = (coefficients[name].to_numpy() for name in ("ridge", "deviation"))
+        ridge, deviation = (
+            self.tables["coefficients"][name].to_numpy() for name in ("ridge", "deviation")
+        )
+        base = self._base / self._base.sum()
         if self.variant == "moments":
-            deviation = with_shrinkage(
-                deviation, ridge, self.features.sums(self._codes, self._base / self._base.sum())
-            )
+            deviation = with_shrinkage(deviation, ridge, self.features.sums(self._codes, base))
         noise = Noise(
             balanced=self.variant != "moments",
             ridge=ridge,
             gradient=deviation,
-            coefficient=float(facts["coefficient_deviation"]),
+            coefficient=float(self.manifest["facts"]["coefficient_deviation"]),
             rows=max(1.0, self.private_rows),
         )
         return Propagation(
-            self.features,
-            self._codes,
-            self._between,
-            self._base / self._base.sum(),
-            self.coefficients,
-            noise,
+            self.features, self._codes, self._between, base, self.coefficients, noise
         )
 
     @cached_property
@@ -409,8 +398,7 @@ class WeightedRowsRelease(Release):
         masses: FloatArray = self.sample_weight / self.sample_weight.sum()
         if self.variant != "moments":
             return masses
-        between: FloatArray = 0.5 * (masses + self._base / self._base.sum())
-        return between
+        return np.asarray(0.5 * (masses + self._base / self._base.sum()))
 
     @cached_property
     def limits(self) -> CountedLimits | None:
@@ -435,13 +423,11 @@ class WeightedRowsRelease(Release):
         if self.limits is None:
             return None
         found = read_question(expression, where, self.features.axes, self.rows.columns)
+        if found is None:
+            return None
         given = np.where(present, values, math.nan)
-        return (
-            found
-            if found is not None
-            and means_the_same(found, self.features.axes, self._codes, given, chosen)
-            else None
-        )
+        same = means_the_same(found, self.features.axes, self._codes, given, chosen)
+        return found if same else None
 
     def _mean(
         self,
@@ -471,8 +457,7 @@ class WeightedRowsRelease(Release):
         noise, rows, shrinkage = self._errors.errors(slope)
         error = math.hypot(noise, rows)
         low, high = mean - half * error, mean + half * error
-        inside = values[present]
-        if share or np.isin(inside, (0.0, 1.0)).all():
+        if share or np.isin(values[present], (0.0, 1.0)).all():
             low, high = max(0.0, low), min(1.0, high)
         model = (low, high)
         explained = (
@@ -542,16 +527,14 @@ class WeightedRowsRelease(Release):
         from dpublish.query.sql import run_sql
 
         taken = tuple(self.rows.columns)
-        names: list[str] = []
         for expression in expressions:
             parse_sql(expression)
-            names.append(free_name(f"value{len(names)}", taken))
-        frame = self.rows.with_columns(pl.Series(free_name("weight", taken), self.sample_weight))
+        names = [free_name(f"value{place}", taken) for place in range(len(expressions))]
         asked = ", ".join(
             f'({expression}) as "{name}"'
             for expression, name in zip(expressions, names, strict=True)
         )
-        result = run_sql(f"select {asked} from release", frame, taken, self.features.axes)
+        result = run_sql(f"select {asked} from release", self.to_frame(), taken, self.features.axes)
         if (
             not set(names) <= set(result.columns)
             or result.height != self.rows.height

@@ -88,15 +88,15 @@ def sections(release: WeightedRowsRelease) -> Report:
 
 def _weights(release: WeightedRowsRelease) -> Section:
     weights = release.sample_weight
-    points = np.quantile(weights, [0.01, 0.25, 0.5, 0.75, 0.99])
+    points = np.quantile(weights, [0.01, 0.25, 0.5, 0.75, 0.99, 1.0])
     head = ("1%", "quarter", "half", "three quarters", "99%", "largest")
-    share = release.effective_rows / len(weights)
     said = (
         "Weights have mean 1. A weight of 3 says that such rows are three times as common among "
         f"the private rows. {len(weights):,} weighted rows carry as much information as "
-        f"{release.effective_rows:,.0f} rows without weights ({share:.0%})."
+        f"{release.effective_rows:,.0f} rows without weights "
+        f"({release.effective_rows / len(weights):.0%})."
     )
-    row = [f"{value:,.3g}" for value in (*points, weights.max())]
+    row = [f"{value:,.3g}" for value in points]
     drawn, lines = weight_histogram(weights)
     return Section(
         "The weights",
@@ -108,12 +108,8 @@ def _weights(release: WeightedRowsRelease) -> Section:
     )
 
 
-def _has_rows(release: WeightedRowsRelease) -> bool:
-    return release._rows is not None
-
-
 def _columns(release: WeightedRowsRelease) -> Section:
-    if not _has_rows(release):
+    if release._rows is None:
         missing: Text = (
             "This release holds no rows, only their hash. Open it, attach the public rows (",
             Code("release.attach(rows)"),
@@ -167,7 +163,7 @@ def _column_bars(
 
 
 def _means(release: WeightedRowsRelease) -> list[Section]:
-    if not _has_rows(release):
+    if release._rows is None:
         return []
     rows = release.rows
     numbers = [
@@ -195,8 +191,11 @@ def _means(release: WeightedRowsRelease) -> list[Section]:
 def _grouped(release: WeightedRowsRelease, numbers: list[str]) -> list[Block]:
     """Means of the first numbers in the groups of one column of few values."""
     rows = release.rows
-    labels = [axis.name for axis in release.features.axes if not axis.numeric]
-    groups = [name for name in labels if 2 <= rows[name].n_unique() <= MAX_GROUPS]
+    groups = [
+        axis.name
+        for axis in release.features.axes
+        if not axis.numeric and 2 <= rows[axis.name].n_unique() <= MAX_GROUPS
+    ]
     by = groups[-1] if groups else None
     values = [name for name in numbers if name != by][:3]
     if by is None or not values:
@@ -244,27 +243,18 @@ def plot_shares(release: WeightedRowsRelease, column: str, *, level: float, top:
     bars."""
     from dpublish.present.figures import Figure, dress, error_bars, short_label
 
-    values = release.rows.get_column(column) if column in release.rows.columns else None
-    if values is None:
-        raise QueryError(
-            f"There is no column '{column}'. Columns: {', '.join(release.rows.columns[:40])}."
-        )
+    values = release._column(column)
     if values.n_unique() > 200:
         raise QueryError(
             f"Column '{column}' has {values.n_unique()} values, too many for bars. Use "
             f"release.estimate(...)."
         )
     table = release.marginal(column, level=level)
-    total = release.private_rows
-    weighted = table["count"].to_numpy() / total
-    low, high = (table[end].to_numpy() / total for end in ("low", "high"))
+    weighted, low, high = (
+        table[end].to_numpy() / release.private_rows for end in ("count", "low", "high")
+    )
     labels = ["(missing)" if label is None else str(label) for label in table[column].to_list()]
-    plain = np.array(
-        [
-            float((values.is_null() if label is None else (values == label)).sum())
-            for label in table[column].to_list()
-        ]
-    ) / len(values)
+    plain = np.array([values.eq_missing(label).mean() for label in table[column].to_list()])
     order = np.argsort(-weighted, kind="stable")[:top]
     if values.dtype.is_numeric():
         order = np.sort(order)

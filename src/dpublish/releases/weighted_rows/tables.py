@@ -53,11 +53,10 @@ class RowsSay:
             _words(one) if isinstance(one, exp.Column) else f"({_words(one)})"
             for one in asked.groups.values()
         ]
-        found = []
-        for line in lines.select(list(asked.groups)).iter_rows() if keys else [()]:
-            parts = [value_condition(key, value) for key, value in zip(keys, line, strict=True)]
-            found.append(" and ".join([*parts, *given]) or None)
-        return found
+        return [
+            " and ".join([*map(value_condition, keys, line), *given]) or None
+            for line in (lines.select(list(asked.groups)).iter_rows() if keys else [()])
+        ]
 
     def count(self, rows: str | None, level: float) -> Estimate:
         return count_of(self.release, rows, level)
@@ -86,16 +85,30 @@ def grouped_means(
 ) -> pl.DataFrame:
     values, present, _ = release._values(expression)
     groups = release._column(by)
+    labels = groups.unique().sort(nulls_last=True).to_list()
+    if len(labels) > MAX_GROUPS:
+        raise QueryError(
+            f"Column '{by}' has {len(labels)} values; at most {MAX_GROUPS} groups are shown."
+        )
     found: list[dict[str, Any]] = []
-    for label in _distinct(groups):
+    for label in labels:
         chosen = _same(groups, label)
         if release.sample_weight[present & chosen].sum() > 0.0:
             question = release._question(
                 expression, label_condition(by, label), values, present, chosen
             )
             one = release._mean(values, present & chosen, level, question)
-            more = {"basis": one.basis, "effective_rows": one.details["effective_rows"]}
-            found.append({by: label, "mean": one.value, **_figures(one), **more})
+            found.append(
+                {
+                    by: label,
+                    "mean": one.value,
+                    "standard_error": one.standard_error,
+                    "low": one.low,
+                    "high": one.high,
+                    "basis": one.basis,
+                    "effective_rows": one.details["effective_rows"],
+                }
+            )
     return pl.DataFrame(found, infer_schema_length=None)
 
 
@@ -111,20 +124,16 @@ def count_table(release: WeightedRowsRelease, columns: Sequence[str], level: flo
         )
     found, rows = [], rows_of(release, check_level(level))
     everyone = np.ones(frame.height, dtype=np.bool_)
-    for labels in groups.iter_rows():
-        inside = everyone.copy()
-        for name, label in zip(columns, labels, strict=True):
-            inside &= _same(frame.get_column(name), label)
-        values = inside.astype(np.float64)
-        condition = " and ".join(
-            label_condition(*pair) for pair in zip(columns, labels, strict=True)
-        )
+    for labels in groups.iter_rows(named=True):
+        alike = [_same(frame.get_column(name), label) for name, label in labels.items()]
+        values = np.logical_and.reduce(alike).astype(np.float64)
+        condition = " and ".join(label_condition(*pair) for pair in labels.items())
         question = release._question(condition, None, values, everyone, None)
         one = release._mean(values, everyone, rows.level, question, share=True)
         value, low, high = rows.of(one.value, one.low, one.high)
         error = rows.error(one.value, one.standard_error)
         counts = {"count": value, "standard_error": error, "low": low, "high": high}
-        found.append({**dict(zip(columns, labels, strict=True)), **counts, "basis": one.basis})
+        found.append({**labels, **counts, "basis": one.basis})
     return pl.DataFrame(found, infer_schema_length=None)
 
 
@@ -183,12 +192,12 @@ def counts_of(
     flags = np.array([one.rows for one in conditions], dtype=np.float64)
     shares, met = flags @ (weight / weight.sum()), flags @ (weight > 0.0) > 0.0
     found, rows = [], rows_of(release, level)
-    for at, one in enumerate(conditions):
+    for one, share, some in zip(conditions, shares.tolist(), met, strict=True):
         if release.limits is None or one.asked is None:
             found.append(_by_weights(release, one.rows, rows))
-            continue
-        limits = release.limits.limits(Question(condition=one.asked), rows.level)
-        found.append(_counted(rows, float(shares[at]), limits, silent=not met[at]))
+        else:
+            limits = release.limits.limits(Question(condition=one.asked), rows.level)
+            found.append(_counted(rows, share, limits, silent=not some))
     return found
 
 
@@ -211,17 +220,18 @@ def cross_counts(
     if release.limits is not None and [len(firsts), len(seconds)] == [*map(len, asked)]:
         crossed = release.limits.crossed(asked[0], asked[1], rows.level)
         return [
-            _counted(rows, float(share), limits, silent=not some)
-            for share, limits, some in zip(shares, crossed, met, strict=True)
+            _counted(rows, share, limits, silent=not some)
+            for share, limits, some in zip(shares.tolist(), crossed, met, strict=True)
         ]
     found: list[Count | None] = []
-    for first, second in itertools.product(firsts, seconds):
+    pairs = itertools.product(firsts, seconds)
+    for (first, second), share, some in zip(pairs, shares.tolist(), met, strict=True):
         if release.limits is None or first.asked is None or second.asked is None:
             found.append(_by_weights(release, first.rows & second.rows, rows))
-            continue
-        question = Question(condition=both(first.asked, second.asked))
-        limits, at = release.limits.limits(question, rows.level), len(found)
-        found.append(_counted(rows, float(shares[at]), limits, silent=not met[at]))
+        else:
+            question = Question(condition=both(first.asked, second.asked))
+            limits = release.limits.limits(question, rows.level)
+            found.append(_counted(rows, share, limits, silent=not some))
     return found
 
 
@@ -256,20 +266,5 @@ def group_means(
     return found
 
 
-def _figures(one: Estimate) -> dict[str, float]:
-    return {"standard_error": one.standard_error, "low": one.low, "high": one.high}
-
-
-def _distinct(column: pl.Series) -> list[Any]:
-    labels = column.unique().sort(nulls_last=True).to_list()
-    if len(labels) > MAX_GROUPS:
-        raise QueryError(
-            f"Column '{column.name}' has {len(labels)} values; at most {MAX_GROUPS} groups are "
-            f"shown."
-        )
-    return labels
-
-
 def _same(column: pl.Series, label: Any) -> NDArray[np.bool_]:
-    same = column.is_null() if label is None else (column == label).fill_null(False)
-    return same.to_numpy()
+    return np.asarray(column.eq_missing(label).to_numpy())
