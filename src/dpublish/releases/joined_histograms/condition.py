@@ -47,9 +47,11 @@ class Conditioned:
             column: pieces_of(domain.axes[column], leaves_of(node, column))
             for column in columns_of(node)
         }
-        refined = {column: pieces.axis for column, pieces in self._pieces.items()}
         self._refined = Domain(
-            tuple(refined.get(place, axis) for place, axis in enumerate(domain.axes))
+            tuple(
+                self._pieces[place].axis if place in self._pieces else axis
+                for place, axis in enumerate(domain.axes)
+            )
         )
         alone, self._rest = taken_apart(node)
         # what is left of each piece: all of it, or nothing
@@ -59,12 +61,10 @@ class Conditioned:
         }
         self._impossible = isinstance(self._rest, Constant) and not self._rest.holds
         evidence = {
-            column: np.bincount(self._pieces[column].level, weights=kept)
+            column: np.bincount(self._pieces[column].level, weights=kept).astype(np.float64)
             for column, kept in self._kept.items()
         }
-        self.model = given(
-            model, {column: share.astype(np.float64) for column, share in evidence.items()}
-        )
+        self.model = given(model, evidence)
         """The model of the rows that satisfy what the condition says of single columns."""
 
     @property
@@ -130,10 +130,8 @@ class Conditioned:
         self, node: Node, columns: Sequence[int], codes: Sequence[Ints], count: int
     ) -> Ints:
         # no constant cuts a piece, but for the one point that closes a column of real numbers
-        found: Ints = (cover_codes(node, self._refined, columns, codes, count).share > 0.5).astype(
-            np.int64
-        )
-        return found
+        share = cover_codes(node, self._refined, columns, codes, count).share
+        return np.asarray(share > 0.5, dtype=np.int64)
 
 
 def taken_apart(node: Node) -> tuple[dict[int, Node], Node]:
@@ -244,7 +242,5 @@ def _draw_pieces(level: Ints, kept: Floats, codes: Ints, generator: np.random.Ge
     starts = np.cumsum(sizes) - sizes  # pieces of a level stand side by side
     conditional = np.zeros((len(sizes), int(sizes.max())))
     conditional[level, np.arange(len(level)) - starts[level]] = kept
-    empty = conditional.sum(axis=1) <= 0.0
-    conditional[empty, 0] = 1.0  # no row is of such a level
-    pieces: Ints = starts[codes] + draw(codes, conditional, generator)
-    return pieces
+    conditional[conditional.sum(axis=1) <= 0.0, 0] = 1.0  # no row is of such a level
+    return np.asarray(starts[codes] + draw(codes, conditional, generator))

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from dpublish.declare.domain import Domain
 from dpublish.estimate import check_level
+from dpublish.models.bin_shapes import bin_means
 from dpublish.models.integer_limits import half_width, integer_rows, possible, quantile
 from dpublish.models.junction_tree.consistency import (
     Floats,
@@ -38,9 +39,9 @@ from dpublish.models.junction_tree.known_sums import Corrections, all_labels, of
 from dpublish.models.junction_tree.measured import Measured
 from dpublish.models.junction_tree.model import JunctionModel
 from dpublish.models.junction_tree.model_error import block_mask, count_boxes, level_blocks
+from dpublish.query.linear_condition import least_and_most
 from dpublish.query.masks import cover_table
 from dpublish.query.predicate import And, Constant, Node, Or, Plane, columns_of
-from dpublish.releases.joined_histograms.linear import best_splits
 
 MAX_CELLS = 1 << 22
 MAX_PARTS = 4
@@ -225,7 +226,7 @@ class Intervals:
             return self._between(inside, inside, labels, alpha)
         if len(features) == 1:
             return self._one_column(node, features[0], alpha)
-        if self._cells(features) <= MAX_CELLS:
+        if math.prod(self._domain.shape[one] for one in features) * self._labels <= MAX_CELLS:
             tables = self._tables_of(features, by_label=self.target in columns)
             if tables:
                 return self._one_table(node, tables, alpha)
@@ -326,8 +327,7 @@ class Intervals:
         alone."""
         out: list[list[Node]] = []
         for table in self._measured.tables:
-            by_label = table.by_label(self._labels)
-            within = {*table.columns, *([self.target] if by_label else [])}
+            within = {*table.columns, *([self.target] if table.by_label(self._labels) else [])}
             some = [part for part in parts if columns_of(part) <= within]
             if (
                 len(some) > 1
@@ -343,12 +343,10 @@ class Intervals:
         """Whether two parts speak of two columns that were not counted together."""
         columns = columns_of(first) | columns_of(second)
         features = sorted(columns - {self.target})
-        by_label = self.target in columns
-        return len(features) == 2 and self.table_of(features, by_label=by_label) is None
+        return len(features) == 2 and not self._tables_of(features, by_label=self.target in columns)
 
     def _one_column(self, node: Node, column: int, alpha: float) -> Range:
-        by_label = self.target in columns_of(node)
-        found = self.combined(column, by_label=by_label)
+        found = self.combined(column, by_label=self.target in columns_of(node))
         # without labels, the condition says the same of each
         inside, touched = (mask[:, : found.value.shape[1]] for mask in self._masks(node, [column]))
 
@@ -377,8 +375,7 @@ class Intervals:
 
         def cost(one: tuple[MeasuredTable, Any]) -> tuple[int, float]:
             table, (wholly, partly) = one
-            spot = np.ix_(*table.groups)
-            cut = int(np.count_nonzero((partly & ~wholly)[spot]))
+            cut = int(np.count_nonzero((partly & ~wholly)[np.ix_(*table.groups)]))
             return cut, table.variance * float(np.count_nonzero(partly))
 
         table, (wholly, partly) = min(((one, masks(one)) for one in tables), key=cost)
@@ -393,8 +390,9 @@ class Intervals:
         out, and labels too where they are not asked for."""
         out = []
         for table in self._measured.tables:
-            counted = not by_label or table.by_label(self._labels)
-            if not counted or not set(features) <= set(table.columns):
+            if not set(features) <= set(table.columns) or (
+                by_label and not table.by_label(self._labels)
+            ):
                 continue
             places = [table.columns.index(column) for column in features]
             others = tuple(place for place in range(len(table.columns)) if place not in places)
@@ -513,11 +511,6 @@ class Intervals:
         corrections = Corrections.of(known, measured.variance, groups)
         return Combined(corrections.moved(value), measured, groups, corrections)
 
-    def _cells(self, features: Sequence[int]) -> int:
-        return (
-            math.prod(self._domain.axes[column].cardinality for column in features) * self._labels
-        )
-
 
 def _narrower(first: Range, second: Range) -> Range:
     """What both ranges allow; the first where noise has put them apart."""
@@ -526,3 +519,57 @@ def _narrower(first: Range, second: Range) -> Range:
         return first
     note = second.note if (second.low, second.high) == (low, high) else first.note
     return Range(low, high, min(first.error, second.error), note)
+
+
+# Weighted sums of columns that were not counted together: bounds from parts of them.
+#
+# A sum is at least b where one part of it is at least s and the other at least b - s, and only
+# where one of them is, whatever the dependence of the parts (Makarov's bounds). Any s does; which
+# one gives the narrowest limits the model knows.
+
+SPLITS, SAMPLED = 33, 5_000
+"""Ways to split a weighted sum in two parts, and rows of the model that choose among them."""
+
+Way = tuple[Plane, Plane]
+
+
+def best_splits(
+    node: Plane, domain: Domain, model: JunctionModel, tables: Sequence[MeasuredTable]
+) -> tuple[Way, Way, int]:
+    """The way to split that promises the highest lower limit, the one with the lowest upper limit,
+    and out of how many: limits must share their level among all of them."""
+    pairs: list[tuple[int, ...]] = [
+        pair
+        for pair in itertools.combinations(sorted(set(node.axes) - {model.target}), 2)
+        if len(node.axes) > 2 and any(set(pair) <= set(table.columns) for table in tables)
+    ]
+    ways = [way for chosen in pairs or [node.axes[:1]] for way in splits(node, domain, chosen)]
+    codes = model.sample_codes(SAMPLED, np.random.default_rng(0))
+    middle = {
+        axis: np.pad(bin_means(domain.axes[axis]), (0, 2), constant_values=np.nan)[codes[axis]]
+        for axis in node.axes
+    }
+
+    def held(part: Plane) -> int:
+        pairs_of = zip(part.axes, part.weights, strict=True)
+        return int(np.count_nonzero(sum(w * middle[axis] for axis, w in pairs_of) >= part.bound))
+
+    shares = [held(one) + held(other) for one, other in ways]
+    return ways[int(np.argmax(shares))], ways[int(np.argmin(shares))], len(ways)
+
+
+def splits(node: Plane, domain: Domain, chosen: Sequence[int]) -> list[Way]:
+    """Public ways to put a bound on a weighted sum down to one on some of its columns and one on
+    the others."""
+    weight = dict(zip(node.axes, node.weights, strict=True))
+    one, other = tuple(chosen), tuple(axis for axis in node.axes if axis not in chosen)
+    factors = [tuple(weight[axis] for axis in part) for part in (one, other)]
+    (low, high), (least, most) = (
+        least_and_most([domain.axes[axis] for axis in part], factor)
+        for part, factor in zip((one, other), factors, strict=True)
+    )
+    ends = max(low, node.bound - most), min(high, node.bound - least)
+    return [
+        (Plane(one, factors[0], at, False), Plane(other, factors[1], node.bound - at, node.strict))
+        for at in np.linspace(*ends, SPLITS).tolist()
+    ]

@@ -20,10 +20,11 @@ from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Estimate, check_level
 from dpublish.models.bin_shapes import tilted
 from dpublish.models.junction_tree.consistency import Floats, Ints
-from dpublish.models.junction_tree.fit import MeasuredColumn, fit_model, held_pairs
+from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, fit_model, held_pairs
 from dpublish.models.junction_tree.measured import PUBLIC_TABLES, TABLES, Measured, read_measured
 from dpublish.models.junction_tree.model import JunctionModel, TableTooLarge
 from dpublish.models.junction_tree.plain import reading
+from dpublish.models.public_prior import PublicPair, above_independence
 from dpublish.query.masks import cover_plane, cover_table
 from dpublish.query.predicate import (
     Constant,
@@ -34,26 +35,26 @@ from dpublish.query.predicate import (
     parse_select,
 )
 from dpublish.query.sql_limits import CellsSay, answer_sql
+from dpublish.releases.aggregates import places_named
 from dpublish.releases.bundle.manifest import read_domain, table
 from dpublish.releases.frames import (
+    column_values,
+    counted_table,
     drawn_values,
     generator_of,
     marginal_frame,
     marginal_shape,
     named_columns,
-    other_names,
     rows_to_draw,
     sql_table,
 )
 from dpublish.releases.joined_histograms.condition import Conditioned
 from dpublish.releases.joined_histograms.intervals import Intervals
-from dpublish.releases.joined_histograms.resampling import measured_again
-from dpublish.releases.resampled import ResampledRelease
+from dpublish.releases.joined_histograms.sums import TableSums, table_sums
+from dpublish.releases.resampled import ResampledRelease, noise_like
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from dpublish.releases.joined_histograms.sums import TableSums
 
 RULED_OUT = "a rule of the schema says that there are none"
 DRAWN = 200_000
@@ -87,12 +88,10 @@ class JoinedRelease(ResampledRelease):
                 )
             if any(tables[name].null_count().row(0)):
                 raise BundleError(f"{name}.parquet holds nulls.")
-        domain = read_domain(manifest.get("domain"), limit=None)
-        self.measured: Measured = read_measured(domain, facts, _arrays(tables))
+        self.domain: Domain = read_domain(manifest.get("domain"), limit=None)
+        self.measured: Measured = read_measured(self.domain, facts, _arrays(tables))
         if self.measured.version >= SHAPED:
-            pairs = zip(domain.axes, self.measured.columns, strict=True)
-            domain = Domain(tuple(shaped(axis, column) for axis, column in pairs))
-        self.domain: Domain = domain
+            self.domain = Domain(tuple(map(shaped, self.domain.axes, self.measured.columns)))
 
     @cached_property
     def model(self) -> JunctionModel:
@@ -127,11 +126,7 @@ class JoinedRelease(ResampledRelease):
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """The pairs of columns that were joined, in the order in which they were chosen."""
-        names = self.domain.names
-        return [
-            (names[a], names[b])
-            for a, b in (one.columns for one in self.measured.tables if len(one.columns) == 2)
-        ]
+        return [(names[0], names[1]) for names in self.joined if len(names) == 2]
 
     @property
     def joined(self) -> list[tuple[str, ...]]:
@@ -149,9 +144,8 @@ class JoinedRelease(ResampledRelease):
         if measured.prior is None:
             return {}
         held = held_pairs(measured.prior, model, measured.columns)
-        names = self.domain.names
         return {
-            (names[one.columns[0]], names[one.columns[1]]): share
+            (self.domain.names[one.columns[0]], self.domain.names[one.columns[1]]): share
             for one, share in zip(measured.prior.pairs, held, strict=True)
             if one.taken
             and not any(set(one.columns) <= set(table.columns) for table in measured.tables)
@@ -193,16 +187,19 @@ class JoinedRelease(ResampledRelease):
         found = self.intervals.range_of(node, level)
         if found.low == found.high and not found.error:  # known: the model has it but for rounding
             value = found.low
-        high = min(max(found.high, value), self.max_rows)
-        note = found.note + self._public_note(node)
-        return Estimate(value, found.error, min(found.low, value), high, level, note=note)
+        return Estimate(
+            value,
+            found.error,
+            min(found.low, value),
+            min(max(found.high, value), self.max_rows),
+            level,
+            note=found.note + self._public_note(node),
+        )
 
     def cell_counts(self, places: tuple[int, ...]) -> Floats:
         return self._counts(list(places))
 
     def cell_sums(self, places: tuple[int, ...]) -> TableSums | None:
-        from dpublish.releases.joined_histograms.sums import table_sums
-
         return table_sums(self.intervals, places, self.cell_counts(places))
 
     def replicates(self, runs: int, *, seed: int | None) -> Iterator[Self]:
@@ -212,11 +209,10 @@ class JoinedRelease(ResampledRelease):
         pool = self.model.sample_codes(max(POOL, 2 * number), generator)
         for _ in range(runs):
             picked = generator.integers(0, len(pool[0]), number)
-            codes = [code[picked] for code in pool]
             other = copy.copy(self)
             for name in ("model", "intervals", "_drawn"):
                 other.__dict__.pop(name, None)
-            other.measured = measured_again(measured, codes, generator)
+            other.measured = measured_again(measured, [code[picked] for code in pool], generator)
             yield other
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
@@ -231,12 +227,11 @@ class JoinedRelease(ResampledRelease):
         value = np.where((low == high) & (error == 0), low, value)  # known but for rounding
         low, high = np.minimum(low, value), np.minimum(np.maximum(high, value), self.max_rows)
         possible = self._possible(indexes)
-        value, low, high, error = (
-            np.where(possible, one, 0.0) for one in (value, low, high, error)
-        )
         figures = {"count": value, "standard_error": error, "low": low, "high": high}
         return marginal_frame(
-            self.domain, indexes, {name: got.ravel() for name, got in figures.items()}
+            self.domain,
+            indexes,
+            {name: np.where(possible, got, 0.0).ravel() for name, got in figures.items()},
         )
 
     def sql(self, query: str, *, level: float | None = 0.95) -> pl.DataFrame:
@@ -303,16 +298,24 @@ class JoinedRelease(ResampledRelease):
         seed: int | None = 0,
     ) -> Any:
         """Train a scikit-learn estimator on synthetic rows. The fitted pipeline takes raw rows."""
-        from dpublish.releases.joined_histograms.learn import fit_rows
-
-        return fit_rows(
-            self,
-            estimator,
-            target=target,
-            features=features,
-            rows=n or max(self.rows, 1000),
-            seed=seed,
+        from dpublish.analyse.learn import (  # says how to get scikit-learn where it is absent
+            CellEncoder,
+            target_and_features,
+            trained,
         )
+
+        target, chosen = target_and_features(target or self.target, features, self.domain.names)
+        label, *codes = self.codes([target, *chosen], n or max(self.rows, 1000), seed=seed)
+        answers = column_values(self.domain.axis(target), label)
+        known = answers.is_not_null()
+        if not known.any():
+            raise QueryError(
+                f"The release holds no row with a known '{target}', so there is nothing to train "
+                "on."
+            )
+        encoder = CellEncoder([self.domain.axis(name) for name in chosen])
+        matrix = encoder.matrix([code[known.to_numpy()] for code in codes])
+        return trained(estimator, encoder, matrix, answers.filter(known).to_numpy())
 
     def plot(self, *columns: str, level: float = 0.95, top: int = 25) -> Figure:
         """A bar chart with error bars for one column, a heat map for two; without a column, the
@@ -326,13 +329,13 @@ class JoinedRelease(ResampledRelease):
         return plot_marginal(cast(Any, self), columns, level=level, top=top)
 
     def summary(self) -> dict[str, str]:
-        rows = super().summary()
-        rows["columns"] = ", ".join(self.domain.names)
-        rows["joined"] = (
-            ", ".join(" - ".join(names) for names in self.joined) or "no pair of columns"
-        )
+        rows = {
+            **super().summary(),
+            "columns": ", ".join(self.domain.names),
+            "joined": ", ".join(map(" - ".join, self.joined)) or "no pair of columns",
+        }
         if self.measured.prior is not None:
-            pairs = ", ".join(" - ".join(names) for names in self.public_pairs) or "no pair"
+            pairs = ", ".join(map(" - ".join, self.public_pairs)) or "no pair"
             rows["from the public table"] = f"{self.measured.prior.name}: {pairs}"
         if self.target is not None:
             rows["target"] = self.target
@@ -386,8 +389,9 @@ class JoinedRelease(ResampledRelease):
     def _ruled_out(self, node: Node) -> bool:
         """Whether a rule forbids all that a condition selects."""
         columns = sorted(columns_of(node))
-        ruled = any(set(one.columns) <= set(columns) for one in self.measured.zeros)
-        if not ruled or self._combinations(columns) > DRAWN:
+        if self._combinations(columns) > DRAWN or not any(
+            set(one.columns) <= set(columns) for one in self.measured.zeros
+        ):
             return False
         touched = cover_table(node, self.domain, columns).touched
         return bool(touched.any()) and not bool((touched & self._possible(columns)).any())
@@ -396,17 +400,13 @@ class JoinedRelease(ResampledRelease):
         try:
             return self.model.joint(indexes)
         except TableTooLarge:
-            shape = tuple(self.domain.axes[index].cardinality for index in indexes)
-            cells = np.ravel_multi_index([self._drawn[index] for index in indexes], shape)
-            counted: Floats = (
-                np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
-            )
+            codes = [self._drawn[index] for index in indexes]
+            counted = counted_table(self.domain, indexes, codes, np.ones(DRAWN))
             return counted * (self.model.total / DRAWN)
 
     def _ranges(self, indexes: list[int], level: float) -> tuple[Floats, Floats, Floats]:
         check_level(level)
-        target = self.measured.target
-        features = [index for index in indexes if index != target]
+        features = [index for index in indexes if index != self.measured.target]
         if len(indexes) == 1:
             return self.intervals.column_ranges(indexes[0], level)
         if len(indexes) == 2 and len(features) == 1:
@@ -428,8 +428,7 @@ class JoinedRelease(ResampledRelease):
             spread = [1] * place + [-1] + [1] * (len(indexes) - place - 1)
             low, high = low + one_low.reshape(spread), np.minimum(high, one_high.reshape(spread))
         low = np.maximum(low, 0.0)
-        by_label = len(indexes) > len(features)
-        counted = self.intervals.table_ranges(features, part, by_label=by_label)
+        counted = self.intervals.table_ranges(features, part, by_label=len(indexes) > len(features))
         if counted is not None:
             order = [
                 features.index(index) if index in features else len(features) for index in indexes
@@ -467,16 +466,10 @@ class JoinedRelease(ResampledRelease):
         """The columns that a query names; None when it asks for all of them, and drawn rows are
         fewer than combinations."""
         tree = parse_select(query, self.domain.names)
-        if any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
-            return (
-                list(range(len(self.domain.names)))
-                if math.prod(self.domain.shape) <= DRAWN
-                else None
-            )
-        named = {node.name.lower() for node in tree.find_all(exp.Column)}
-        flags = other_names(self.domain.axes)
-        wanted = [{name.lower(), flags.get(name, name).lower()} for name in self.domain.names]
-        return [index for index, names in enumerate(wanted) if names & named]
+        starred = any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star))
+        if starred and math.prod(self.domain.shape) > DRAWN:
+            return None
+        return places_named(query, self.domain)
 
     def _exact(self, indexes: list[int] | None) -> Floats | None:
         """The table of the columns that a query names; None where it would be too large."""
@@ -512,6 +505,43 @@ def shaped(axis: Axis, column: MeasuredColumn | None) -> Axis:
     """A column with how its rows lie inside its bins, as far as its own counts tell."""
     if column is None or not axis.numeric or axis.exact_values:
         return axis
-    counts = column.counts.sum(axis=1)[: axis.base]
     noise = math.sqrt(column.variance * column.counts.shape[1])
-    return tilted(axis, np.array(column.widths), counts, noise)
+    return tilted(axis, np.array(column.widths), column.counts.sum(axis=1)[: axis.base], noise)
+
+
+def measured_again(
+    measured: Measured, codes: Sequence[Ints], generator: np.random.Generator
+) -> Measured:
+    """Every published table, counted over rows of these codes, with noise of the stated law."""
+    target = measured.target
+    label = np.zeros(len(codes[0]), dtype=np.int64) if target is None else codes[target]
+
+    def counted(parts: Sequence[Ints], shape: tuple[int, ...], variance: float) -> np.ndarray:
+        # a table that was not counted by label has one place for all of them
+        cells = np.ravel_multi_index((*parts, np.minimum(label, shape[-1] - 1)), shape)
+        counts = np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape)
+        return counts + noise_like(generator, measured.noise, variance, shape)
+
+    def grouped(one: MeasuredTable | PublicPair) -> list[Ints]:
+        sides = zip(one.columns, one.groups, strict=True)
+        return [group_of[codes[column]] for column, group_of in sides]
+
+    def checked(pair: PublicPair) -> PublicPair:
+        inside = int(above_independence(pair.counts)[(*grouped(pair), label)].sum())
+        noise = noise_like(generator, measured.noise, pair.variance, (1,))
+        return replace(pair, check=inside + round(float(noise[0])))
+
+    columns = tuple(
+        None
+        if one is None
+        else replace(one, counts=counted([code], one.counts.shape, one.variance))
+        for one, code in zip(measured.columns, codes, strict=True)
+    )
+    tables = tuple(
+        replace(one, counts=counted(grouped(one), one.counts.shape, one.variance))
+        for one in measured.tables
+    )
+    prior = measured.prior
+    if prior is not None:
+        prior = replace(prior, pairs=tuple(map(checked, prior.pairs)))
+    return replace(measured, columns=columns, tables=tables, prior=prior)

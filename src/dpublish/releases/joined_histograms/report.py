@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpublish.models.junction_tree.consistency import Floats
-from dpublish.models.junction_tree.fit import MeasuredTable
 from dpublish.present.figures import BAR, INK, SOFT, Figure, short_label
 from dpublish.present.report import (
     Paragraph,
@@ -39,7 +38,6 @@ LIMITS = (
 def sections(release: JoinedRelease) -> Report:
     public = release.measured.total is not None
     shows = "Estimated numbers of rows with 95% intervals (black lines)."
-    charts = column_charts(release.domain, release.marginal)
     return Report(
         lead=(
             "This release holds noisy counts of ",
@@ -57,7 +55,10 @@ def sections(release: JoinedRelease) -> Report:
             _structure(release),
             *_totals(release),
             *_public_table(release),
-            Section("What it shows", [Paragraph(shows), *charts]),
+            Section(
+                "What it shows",
+                [Paragraph(shows), *column_charts(release.domain, release.marginal)],
+            ),
             _usage(release),
         ],
         limits=LIMITS,
@@ -66,30 +67,21 @@ def sections(release: JoinedRelease) -> Report:
 
 def _structure(release: JoinedRelease) -> Section:
     target, labels = release.target, release.measured.labels
-
-    def with_target(table: MeasuredTable) -> list[str]:
-        return [target] if target and table.by_label(labels) else []
-
     rows = [
         (
-            ", ".join([*names, *with_target(table)]),
+            ", ".join([*names, target] if target and table.by_label(labels) else names),
             " x ".join(str(size) for size in table.counts.shape[:-1]),
             "first" if not table.round else f"round {table.round}",
             f"± {1.96 * table.variance**0.5:,.0f} rows",
         )
         for names, table in zip(release.joined, release.measured.tables, strict=True)
     ]
-    crossed: tuple[str | Strong, ...] = (
-        (" Every column was also counted with ", Strong(release.target), ".")
-        if release.target
-        else ()
-    )
-    given = " given the target" if release.target else ""
+    crossed = (" Every column was also counted with ", Strong(target), ".") if target else ()
     said: Text = (
         "Columns that were counted together, in the order of choice.",
         *crossed,
         " Columns that are not joined, directly or through others, are independent in this "
-        f"release{given}.",
+        f"release{' given the target' if target else ''}.",
     )
     head = ("columns", "groups of levels", "chosen", "95% of the noise of a cell")
     return Section("What was joined", [Paragraph(said), Table(head, rows, right=(1, 2, 3))])
@@ -107,8 +99,8 @@ def _totals(release: JoinedRelease) -> list[Section]:
         "These numbers were declared as public and taken for true. They were not counted from the "
         "rows, hold exactly here, and are not protected: what follows from them, anyone knows."
     )
-    table = Table(("which rows", "how many", "source"), rows, right=(1,))
-    return [Section("Public totals", [Paragraph(said), table])]
+    head = ("which rows", "how many", "source")
+    return [Section("Public totals", [Paragraph(said), Table(head, rows, right=(1,))])]
 
 
 def _public_table(release: JoinedRelease) -> list[Section]:
@@ -158,8 +150,8 @@ _MAX_NAME = 24
 def plot_structure(release: JoinedRelease) -> Figure:
     """A line's width says how far the pair is from independence: the share of rows it moves."""
     model = release.model
-    order = [column for one, _ in model.beliefs.order for column in model.beliefs.axes[one]]
-    order = list(dict.fromkeys(order))
+    beliefs = model.beliefs
+    order = list(dict.fromkeys(axis for one, _ in beliefs.order for axis in beliefs.axes[one]))
     count = len(order)
     turn = 2 * np.pi * np.arange(count) / max(1, count)
     spot = {
@@ -178,12 +170,11 @@ def plot_structure(release: JoinedRelease) -> Figure:
                 others = tuple(axis for axis in range(len(table.columns)) if axis not in (i, j))
                 moved = _moved_share(table.table.sum(axis=others), model.labels)
                 (x0, y0), (x1, y1) = spot[first], spot[table.columns[j]]
-                width = 0.8 + 9 * moved
                 axes.plot(
                     [x0, x1],
                     [y0, y1],
                     color=BAR,
-                    linewidth=width,
+                    linewidth=0.8 + 9 * moved,
                     alpha=0.65,
                     zorder=1,
                     solid_capstyle="round",
@@ -203,13 +194,10 @@ def plot_structure(release: JoinedRelease) -> Figure:
             fontsize=8.5,
             color=INK,
         )
-    axes.set_xlim(-1.9, 1.9)
-    axes.set_ylim(-1.25, 1.25)
+    axes.set(xlim=(-1.9, 1.9), ylim=(-1.25, 1.25))
     axes.set_axis_off()
-    title = _short(str(release.manifest["dataset"]))
-    axes.set_title(
-        f"{title}: joined columns", loc="left", fontsize=11, color=INK, fontweight="bold"
-    )
+    title = f"{_short(str(release.manifest['dataset']))}: joined columns"
+    axes.set_title(title, loc="left", fontsize=11, color=INK, fontweight="bold")
     note = "width: share of rows that independence would misplace"
     if any(len(table.columns) > 2 for table in model.tables):
         note += ", shaded: the same of three columns counted together"

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -55,16 +54,14 @@ def table_sums(
 
     if not features:
         value, covariance = intervals.label_counts()
-        counts = value if target in places else value.sum()
         spread = covariance if target in places else covariance.sum()[None, None]
-        flat = not np.any(covariance - np.diag(np.diag(covariance)))
         return TableSums(
-            np.asarray(counts),
+            np.asarray(value if target in places else value.sum()),
             np.asarray,
             lambda one: max(0.0, float(one.ravel() @ spread @ one.ravel())),
             estimates,
             noise,
-            flat,
+            not np.any(covariance - np.diag(np.diag(covariance))),
         )
     if len(features) == 1:
         found = intervals.combined(features[0], by_label=target in places)
@@ -84,21 +81,16 @@ def table_sums(
         found = arranged(amounts)
         for axis, group_of in enumerate(table.groups):
             size = table.counts.shape[axis]
-            shape = (*found.shape[:axis], size, *found.shape[axis + 1 :])
-            some = np.full(shape, np.inf)
-            where: Any = (slice(None),) * axis + (group_of,)
-            np.minimum.at(some, where, found)
+            some = np.full((*found.shape[:axis], size, *found.shape[axis + 1 :]), np.inf)
+            np.minimum.at(np.moveaxis(some, axis, 0), group_of, np.moveaxis(found, axis, 0))
             found = some
         return found
 
-    single = all(
-        len(group) == size for group, size in zip(table.groups, table.counts.shape, strict=False)
-    )
     return TableSums(
         table.counts,
         least,
         lambda one: table.variance * float((one**2).sum()),
         estimates,
         noise,
-        single,
+        tuple(map(len, table.groups)) == table.counts.shape[:-1],
     )
