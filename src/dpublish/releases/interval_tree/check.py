@@ -54,12 +54,17 @@ def read_tree(manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -
     depth, prefix = (tables["boxes"][name].to_numpy() for name in BOXES_SCHEMA)
     boxes = Boxes(depth.astype(np.int64), prefix)
     _check_boxes(shape, boxes)
-    total = _total_of(facts)
-    hierarchy = _hierarchy_of(facts, len(boxes), fixed=total is not None)
-    fanout, height, leaves = hierarchy.fanout, hierarchy.height, hierarchy.leaves
+    # none where the number of rows is private, and in bundles written before totals were
+    known = facts.get("total") is not None
+    total = whole(facts, "total", "facts", limit=MAX_COUNT, lowest=1) if known else None
+    fanout = whole(facts, "fanout", "facts", limit=MAX_BOXES, lowest=1)
+    height = whole(facts, "height", "facts", limit=40, lowest=1)
+    # where the total is public, one entry more counts what lies in no box
+    leaves = len(boxes) + known
     if fanout**height < leaves or (fanout > 2 and (fanout - 1) ** height >= leaves and height > 1):
         raise BundleError("facts: 'fanout' and 'height' do not fit the number of boxes.")
-    missing = _missing_of(facts, shape, fixed=total is not None)
+    hierarchy = Hierarchy(leaves, fanout, height, known)
+    missing = _missing_of(facts, shape, fixed=known)
     if hierarchy.measures + (missing == "own") != tables["counts"].height:
         raise BundleError(
             "counts.parquet has another number of rows than the boxes and their groups."
@@ -82,22 +87,6 @@ def _missing_of(facts: Mapping[str, Any], shape: TreeShape, *, fixed: bool) -> s
     if not any(grid.missing for grid in shape.grids):
         raise BundleError("facts: 'missing' speaks of columns that have no missing values.")
     return said
-
-
-def _hierarchy_of(facts: Mapping[str, Any], boxes: int, *, fixed: bool) -> Hierarchy:
-    """The groups that were counted. Where the total is public, one entry more counts what lies in
-    no box."""
-    fanout = whole(facts, "fanout", "facts", limit=MAX_BOXES, lowest=1)
-    height = whole(facts, "height", "facts", limit=40, lowest=1)
-    return Hierarchy(boxes + fixed, fanout, height, fixed)
-
-
-def _total_of(facts: Mapping[str, Any]) -> int | None:
-    """The public number of rows; None where it is private, and in bundles written before totals
-    were."""
-    if facts.get("total") is None:
-        return None
-    return whole(facts, "total", "facts", limit=MAX_COUNT, lowest=1)
 
 
 def _read_shape(data: Any) -> TreeShape:
@@ -142,11 +131,6 @@ def _check_boxes(shape: TreeShape, boxes: Boxes) -> None:
     starts, ends = shape.corners(boxes)
     if any(np.any(e <= s) for s, e in zip(starts, ends, strict=True)):
         raise BundleError("boxes.parquet names a box without positions.")
-    volume = sum(
-        math.prod(int(e) - int(s) for s, e in zip(low, high, strict=True))
-        for low, high in zip(
-            np.stack(starts, axis=1).tolist(), np.stack(ends, axis=1).tolist(), strict=True
-        )
-    )
-    if volume != math.prod(grid.positions for grid in shape.grids):
+    sizes = np.stack(ends, axis=1) - np.stack(starts, axis=1)
+    if sum(map(math.prod, sizes.tolist())) != math.prod(grid.positions for grid in shape.grids):
         raise BundleError("boxes.parquet does not cover the grid.")

@@ -44,23 +44,20 @@ def ranges_of(
     at 0 and `most`. `most`: how many rows there can be.
     """
     alpha = (1 - level) / 2
-    # the sum of everything is public where there is no noise in it: no limits around that
-    measured, inner, outer = (_settled(part) for part in (measured, inner, outer))
-    cut = np.maximum(outer[0] - inner[0], 0.0) ** 2 / 12
+    # the sum of everything is public where there is no noise in it, or rounding is left of noise
+    # that cancels: no limits around that
+    measured, inner, outer = (
+        (part[0], np.where(part[1] < 1e-9, 0.0, part[1])) for part in (measured, inner, outer)
+    )
     plain, spread = measured[0], _reach(measured, alpha)
     low = np.minimum(inner[0] - _reach(inner, alpha), plain - spread)
     high = np.maximum(outer[0] + _reach(outer, alpha), plain + spread)
     low, high = integer_rows(np.minimum(low, value), np.maximum(high, value))
-    error = np.sqrt(measured[1] + cut)
+    error = np.sqrt(measured[1] + np.maximum(outer[0] - inner[0], 0.0) ** 2 / 12)
     low, high = possible(low, high, error, most)
     # noise may take a sum below 0, where no count is; `counts` of a release keep it, so that
     # they add up without bias
     return Answers(np.clip(value, low, high), error, low, high, level)
-
-
-def _settled(part: Measured) -> Measured:
-    """Sums whose noise cancels have rounding left of it."""
-    return part[0], np.where(part[1] < 1e-9, 0.0, part[1])
 
 
 def _reach(part: Measured, alpha: float) -> Floats:

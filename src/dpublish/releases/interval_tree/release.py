@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import ArrayLike
 
 from dpublish.declare.calendar import CALENDAR, moment_of, series_of
-from dpublish.declare.domain import Axis, Domain
+from dpublish.declare.domain import Domain
 from dpublish.declare.grid import NEAR, Floats, Grid, Ints
 from dpublish.errors import QueryError
 from dpublish.estimate import Estimate, check_level
@@ -88,8 +88,7 @@ class IntervalTreeRelease(AggregatesRelease):
         self._absent: float | None = None
         """Rows without a value, as measured: an entry of their own, or what lies in no box."""
         if self.missing is not None:
-            own = self.missing == "own"
-            counts = self.tables["counts"]["count"] if own else listed
+            counts = self.tables["counts"]["count"] if self.missing == "own" else listed
             self._absent = float(counts[len(counts) - 1])
 
     @cached_property
@@ -145,11 +144,9 @@ class IntervalTreeRelease(AggregatesRelease):
         unknown = sorted(set(named) - set(self.columns))
         if unknown:
             raise QueryError(f"No column '{unknown[0]}' here. Columns: {', '.join(self.columns)}.")
-        low, high = np.zeros((1, len(self.columns))), np.zeros((1, len(self.columns)))
-        for place, grid in enumerate(self.shape.grids):
-            pair = named.get(grid.name, (None, None))
-            low[0, place], high[0, place] = coordinates(grid, pair)
-        return self.answer(low, high, check_level(level), closed=True).one()
+        ends = [coordinates(one, named.get(one.name, (None, None))) for one in self.shape.grids]
+        low, high = np.array(ends).T
+        return self.answer(low[None], high[None], check_level(level), closed=True).one()
 
     def ranges(self, low: ArrayLike, high: ArrayLike, *, level: float = 0.95) -> pl.DataFrame:
         """Many ranges at once: `low` and `high` hold one number per query (or one row of numbers,
@@ -233,16 +230,12 @@ class IntervalTreeRelease(AggregatesRelease):
         value they lack was not counted."""
         if self._absent is None or len(self.columns) == 1:
             return "none"
-        axes = self._cells.domain.axes
-        lacking = [replace(axis, missing=grid.missing) for axis, grid in self._each_axis()]
-        full, kept = Domain(tuple(lacking)), Domain(axes)
-        found, values = select(node, full), select(node, kept)
+        axes = zip(self.domain.axes, self.shape.grids, strict=True)
+        full = Domain(tuple(replace(axis, missing=grid.missing) for axis, grid in axes))
+        found = select(node, full)
         if found.inside == full.size:
             return "all"
-        return "some" if found.touched > values.touched else "none"
-
-    def _each_axis(self) -> list[tuple[Axis, Grid]]:
-        return list(zip(self._cells.domain.axes, self.shape.grids, strict=True))
+        return "some" if found.touched > select(node, self.domain).touched else "none"
 
     def met(self, node: Node, level: float) -> Estimate:
         """How many rows satisfy a predicate that was read, which may be none of those there can
@@ -269,11 +262,10 @@ class IntervalTreeRelease(AggregatesRelease):
             for part in (share, inside >= 1 - 1e-9, touched > 1e-15)
         )
         one = self._from_weights(some, whole, any_part, check_level(level)).one()
-        note = ABSENT if absent == "some" else AMONG if self._among_others(any_part[0]) else ""
-        return replace(one, note=note) if note else one
-
-    def _among_others(self, touched: Floats) -> bool:
-        return self.missing == "among rest" and touched.size > len(self.boxes) and bool(touched[-1])
+        if absent == "some":
+            return replace(one, note=ABSENT)
+        among = self.missing == "among rest" and any_part.size > len(self.boxes)
+        return replace(one, note=AMONG) if among and any_part[0, -1] else one
 
     @cached_property
     def domain(self) -> Domain:  # type: ignore[override]
@@ -294,10 +286,10 @@ class IntervalTreeRelease(AggregatesRelease):
             width = half_width(self._variance(weights[None, :]), alpha, "laplace")[0]
             return float(weights @ self._parts[0][:parts]) - float(width)
 
-        where = tuple(cells.codes[place] for place in places)
+        codes = tuple(cells.codes[place] for place in places)
         parts = int(cells.owner[-1]) + 1
         among = self.missing == "among rest" and parts > len(self.boxes)
-        return PartSums(cells.owner, where, parts, self.cell_counts(places), low_of)
+        return PartSums(cells.owner, codes, parts, self.cell_counts(places), low_of)
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of every combination of bins of the named columns: labels, count, standard_error,
@@ -325,8 +317,8 @@ class IntervalTreeRelease(AggregatesRelease):
                 "Rows without a value were not counted: the schema says that there are none, or "
                 "the release was made before they were."
             )
-        note = AMONG if self.missing == "among rest" else ""
-        return replace(self._absent_rows(check_level(level)).one(), note=note)
+        one = self._absent_rows(check_level(level)).one()
+        return replace(one, note=AMONG) if self.missing == "among rest" else one
 
     def _absent_rows(self, level: float) -> Answers:
         share = np.zeros((1, len(self.boxes) + 1))
@@ -436,8 +428,7 @@ class IntervalTreeRelease(AggregatesRelease):
         computed from them as if they were real rows are far too small."""
         rng = generator_of(seed)
         # of several columns it is not known which value a row lacks: points have all of them
-        several = len(self.columns) > 1
-        weights = np.maximum(self.counts if several else self._parts[1], 0.0)
+        weights = np.maximum(self.counts if len(self.columns) > 1 else self._parts[1], 0.0)
         size = rows_to_draw(max(0, round(self.rows)) if n is None else n)
         if weights.sum() == 0:
             raise QueryError("No box of this release has rows, so there is nothing to sample from.")
@@ -534,27 +525,25 @@ class IntervalTreeRelease(AggregatesRelease):
     @cached_property
     def _prefix(self) -> tuple[Floats, Floats]:
         starts, ends = self.shape.corners(self.boxes)
-        edges = np.append(starts[0], ends[0][-1]).astype(np.float64)
-        return edges, np.concatenate([[0.0], np.cumsum(self.counts)])
+        totals = np.concatenate([[0.0], np.cumsum(self.counts)])
+        return np.append(starts[0], ends[0][-1]).astype(np.float64), totals
 
     @cached_property
     def _curve(self) -> tuple[Floats, Floats]:
         edges, totals = self._prefix
         # the mean of the running maximum and the running minimum from the right is monotone and
         # near the raw sums
-        raised = np.maximum.accumulate(totals)
         lowered = np.minimum.accumulate(totals[::-1])[::-1]
-        curve = (raised + lowered) / 2
-        span = curve[-1] - curve[0]
-        if span <= 0:
-            return edges, np.asarray((edges - edges[0]) / (edges[-1] - edges[0]))
-        return edges, np.asarray((curve - curve[0]) / span)
+        curve = (np.maximum.accumulate(totals) + lowered) / 2
+        if curve[-1] <= curve[0]:
+            curve = edges
+        return edges, np.asarray((curve - curve[0]) / (curve[-1] - curve[0]))
 
     @cached_property
     def _cells(self) -> BoxCells:
-        absent = self._absent is not None and len(self.columns) == 1
-        certain = self.missing != "among rest"
-        return BoxCells.of(self.shape, self.boxes, absent=(1.0 if certain else 0.5) * absent)
+        counted = self._absent is not None and len(self.columns) == 1
+        part = 0.5 if self.missing == "among rest" else 1.0
+        return BoxCells.of(self.shape, self.boxes, absent=part * counted)
 
     def _only(self) -> Grid:
         if len(self.columns) != 1:

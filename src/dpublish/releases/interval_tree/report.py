@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpublish.declare.calendar import CALENDAR, spelled
-from dpublish.declare.grid import Floats
+from dpublish.declare.grid import Floats, Grid
 from dpublish.errors import QueryError
 from dpublish.present.charts import LOG, Bar, spans_decades
 from dpublish.present.report import (
@@ -81,12 +81,12 @@ def sections(release: IntervalTreeRelease) -> Report:
 def _without_value(release: IntervalTreeRelease) -> Paragraph:
     """Rows that are in none of the bars."""
     one = release.without_value()
-    if len(release.columns) == 1:
-        asked = f"Without a value ({quoted(release.columns[0])} is null)"
-    else:
-        asked = "Without a value of at least one column"
+    alone = len(release.columns) == 1
+    which = f"({quoted(release.columns[0])} is null)" if alone else "of at least one column"
     note = f"; {one.note}" if one.note else ""
-    return Paragraph(f"{asked}: {one.value:,.0f} rows ({one.low:,.0f} to {one.high:,.0f}{note}).")
+    return Paragraph(
+        f"Without a value {which}: {one.value:,.0f} rows ({one.low:,.0f} to {one.high:,.0f}{note})."
+    )
 
 
 def column_bars(release: IntervalTreeRelease, name: str) -> list[Bar]:
@@ -127,11 +127,8 @@ def _even(first: float, last: float, most: int) -> Floats:
 def _quantiles(release: IntervalTreeRelease) -> Section:
     rows = []
     for share in SHARES:
-        low, high = release.quantile_limits(share)
-        found = _shown(release.quantile(share))
-        rows.append(
-            (f"{share:.0%} of the rows lie below", found, f"{_shown(low)} to {_shown(high)}")
-        )
+        found, low, high = map(_shown, (release.quantile(share), *release.quantile_limits(share)))
+        rows.append((f"{share:.0%} of the rows lie below", found, f"{low} to {high}"))
     return Section("Quantiles", [Table(("", "estimate", "95% interval"), rows, right=(1, 2))])
 
 
@@ -182,21 +179,12 @@ def plot_tree(release: IntervalTreeRelease, columns: Sequence[str], *, level: fl
     labels = [short_label(name, _LABEL_LENGTH) for name in names]
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.subplots()
-    counts = [
-        min(
-            release.shape.grids[release.columns.index(name)].positions,
-            STEPS if len(names) == 1 else SIDE,
-        )
-        for name in names
+    grids = [release.shape.grids[release.columns.index(name)] for name in names]
+    most = STEPS if len(names) == 1 else SIDE
+    cuts = [
+        np.linspace(0.0, float(grid.positions), min(grid.positions, most) + 1) for grid in grids
     ]
-    cuts = []
-    for name, count in zip(names, counts, strict=True):
-        grid = release.shape.grids[release.columns.index(name)]
-        cuts.append(np.linspace(0.0, float(grid.positions), count + 1))
-    edges = [
-        release.shape.grids[release.columns.index(name)].value(cut)
-        for name, cut in zip(names, cuts, strict=True)
-    ]
+    edges = [grid.value(cut) for grid, cut in zip(grids, cuts, strict=True)]
     if len(names) == 1:
         answers = release.answer(*column_ranges(release, names[0], cuts[0]), level)
         axes.stairs(
@@ -210,9 +198,14 @@ def plot_tree(release: IntervalTreeRelease, columns: Sequence[str], *, level: fl
         closed = np.isfinite(answers.high)
         top = 1.5 * float(max(1.0, np.where(closed, answers.high, answers.value).max()))
         high = np.where(closed, answers.high, top)
-        limits = f"{100 * level:.4g}% limits"
         axes.fill_between(
-            middles, answers.low, high, step="mid", color="#08519c", alpha=0.25, label=limits
+            middles,
+            answers.low,
+            high,
+            step="mid",
+            color="#08519c",
+            alpha=0.25,
+            label=f"{100 * level:.4g}% limits",
         )
         if not closed.all():
             axes.set_ylim(top=0.98 * top)
@@ -224,25 +217,22 @@ def plot_tree(release: IntervalTreeRelease, columns: Sequence[str], *, level: fl
                 fontsize=7,
                 color=SOFT,
             )
-        axes.set_xlabel(labels[0])
-        axes.set_ylabel("rows")
+        axes.set(xlabel=labels[0], ylabel="rows")
         if spans_decades(answers.value):
             # below one row the axis is linear, so that 0 has a place
             axes.set_yscale("symlog", linthresh=1.0)
-            axes.set_ylim(bottom=0.0)
-            axes.set_ylabel(f"rows ({LOG})")
+            axes.set(ylim=(0.0, None), ylabel=f"rows ({LOG})")
         axes.legend(frameon=False)
     else:
         pixels = np.maximum(_pixels(release, names, cuts), 0.0)
         shown = axes.pcolormesh(edges[0], edges[1], np.sqrt(pixels.T), cmap="viridis")
         figure.colorbar(shown, ax=axes, label="square root of the estimated rows")
-        axes.set_xlabel(labels[0])
-        axes.set_ylabel(labels[1])
+        axes.set(xlabel=labels[0], ylabel=labels[1])
         said = _map_limits(release, names, level)
         figure.text(0.995, 0.005, said, ha="right", fontsize=7, color=SOFT)
     dataset = short_label(str(release.manifest["dataset"]), _LABEL_LENGTH)
-    for name, axis in zip(names, (axes.xaxis, axes.yaxis), strict=False):
-        axis.set_major_formatter(FuncFormatter(_written(release, name)))
+    for grid, axis in zip(grids, (axes.xaxis, axes.yaxis), strict=False):
+        axis.set_major_formatter(FuncFormatter(_written(grid)))
     if len(names) == 1:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.0f}"))
     axes.tick_params(labelsize=8.5)
@@ -250,16 +240,11 @@ def plot_tree(release: IntervalTreeRelease, columns: Sequence[str], *, level: fl
     return figure
 
 
-def _written(release: IntervalTreeRelease, name: str) -> Callable[[float, Any], str]:
+def _written(grid: Grid) -> Callable[[float, Any], str]:
     """Numbers as people write them, and dates as dates."""
-    grid = release.shape.grids[release.columns.index(name)]
-
-    def text(number: float, _: Any) -> str:
-        if grid.kind in CALENDAR:
-            return spelled(grid.kind, int(number))
-        return f"{number:,.10g}"
-
-    return text
+    if grid.kind in CALENDAR:
+        return lambda number, _: spelled(grid.kind, int(number))
+    return lambda number, _: f"{number:,.10g}"
 
 
 def column_ranges(release: IntervalTreeRelease, name: str, cuts: Floats) -> tuple[Floats, Floats]:
@@ -278,9 +263,7 @@ def _map_limits(release: IntervalTreeRelease, names: Sequence[str], level: float
     sides = []
     for name in names:
         grid = release.shape.grids[release.columns.index(name)]
-        parts = min(MAP_PARTS, grid.positions)
-        cuts = np.rint(np.linspace(0.0, float(grid.positions), parts + 1))
-        sides.append(column_ranges(release, name, cuts))
+        sides.append(column_ranges(release, name, _even(0, grid.positions, MAP_PARTS)))
     (low, high), (least, most) = sides
     lows, highs = (
         both(one[:, None, :], other[None, :, :]).reshape(-1, one.shape[1])

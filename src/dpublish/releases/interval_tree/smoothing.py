@@ -129,11 +129,10 @@ class _Climb:
         self.mean[:, left], self.variance[:, left], score = _joined(pairs)
         self.score += score.sum(axis=1)
         self.volume[left], self.rows[left] = whole, self.rows[left] + self.rows[right]
-        keep = np.ones(self.bits.size, dtype=np.bool_)
-        keep[right] = False
-        self.bits, self.prefix = self.bits[keep], self.prefix[keep]
-        self.volume, self.rows = self.volume[keep], self.rows[keep]
-        self.mean, self.variance = self.mean[:, keep], self.variance[:, keep]
+        self.bits, self.prefix = np.delete(self.bits, right), np.delete(self.prefix, right)
+        self.volume, self.rows = np.delete(self.volume, right), np.delete(self.rows, right)
+        self.mean = np.delete(self.mean, right, axis=1)
+        self.variance = np.delete(self.variance, right, axis=1)
         return pairs
 
 
