@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,7 +98,7 @@ class Intervals:
         self._laws, self._scales = laws, scales
         self._cumulants = [self._spread(cells) for cells in (partitions, itemsets)]
         self._generations = generations(partitions.parent)
-        self._known: dict[int, Truths] = {}
+        self._states = lru_cache(maxsize=MAX_KNOWN)(self._find_states)
 
     def consistent_weights(self) -> Floats:
         """See the function of that name."""
@@ -155,18 +156,19 @@ class Intervals:
             # what was left out is taken to be like the rest; the interval does not rest on that
             value += lost * max(true.score, 0.0) / decided if decided > 0 else 0.0
         low, high = (max(0.0, float(end)) for end in integer_rows(low, high))
-        if (
-            low > high
+        if low > high:
             # both ends are valid on their own; when noise makes them cross, the point between them
             # is left
-        ):
             low = high = (low + high) / 2
         # what the interval leaves open beyond the noise may all be true, or none of it
         noise = 2 * true.quantile(alpha / 2)
         opened = lost if everything else max(lost, high - low - noise)
-        error = float(np.sqrt(true.k2 + opened**2 / 12))
         return Estimate(
-            value=min(max(value, low), high), standard_error=error, low=low, high=high, level=level
+            value=min(max(value, low), high),
+            standard_error=float(np.sqrt(true.k2 + opened**2 / 12)),
+            low=low,
+            high=high,
+            level=level,
         )
 
     def _truths(self, question: Node) -> tuple[Truths, Truths]:
@@ -273,7 +275,7 @@ class Intervals:
             if node in path and state == 0:
                 place, leaf = path[node]
                 here = ((combos >> bit[place]) & 1) == 1
-                now = np.where(here, np.int8(1 if leaf else 0), np.int8(-1))
+                now = np.where(here, np.int8(leaf), np.int8(-1))
             after[item] = now
         hits = truth_of(question, after.__getitem__, combos.size) == side
         masks = float(hits.sum()) * (self._combinations(node) + 1.0) / 2.0 ** len(bit)
@@ -283,22 +285,14 @@ class Intervals:
         """How many sets of children of a node a record may touch."""
         return 2.0 ** int(self._tree.offset[node + 1] - self._tree.offset[node]) - 1.0
 
-    def _states(self, item: int) -> Truths:
+    def _find_states(self, item: int) -> Truths:
         """Whether an item is in all records of a partition (1), in none (-1), or undecided, for
         every partition."""
-        known = self._known.get(item)
-        if known is None:
-            cells = self._partitions
-            known = np.zeros(cells.parent.size, dtype=np.int8)
-            path = self._tree.path(item)
-            for rows in self._generations[1:]:
-                parents = cells.parent[rows]
-                known[rows] = _child_states(
-                    known[parents], self._next[parents], cells.mask[rows], path
-                )
-            if len(self._known) >= MAX_KNOWN:
-                self._known.clear()
-            self._known[item] = known
+        cells, path = self._partitions, self._tree.path(item)
+        known = np.zeros(cells.parent.size, dtype=np.int8)
+        for rows in self._generations[1:]:
+            parents = cells.parent[rows]
+            known[rows] = _child_states(known[parents], self._next[parents], cells.mask[rows], path)
         return known
 
 
@@ -351,7 +345,7 @@ def _child_states(
         rows = np.flatnonzero((nodes == node) & (states == 0))
         if rows.size:
             here = ((masks[rows] >> place) & 1) == 1
-            out[rows] = np.where(here, np.int8(1 if leaf else 0), np.int8(-1))
+            out[rows] = np.where(here, np.int8(leaf), np.int8(-1))
     return out
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from numbers import Integral
 from typing import Any
@@ -66,8 +67,8 @@ Node = Item | Not | Every | Some | Always
 
 def parse_items(text: str, position: Mapping[str, int]) -> Node:
     """Read a question; names with blanks or signs in them need quotes."""
-    names = [quoted(name) for name in list(position)[:2]]
-    return _read(parse_sql(text, example=" and not ".join(names)), position, 0)
+    example = " and not ".join(map(quoted, list(position)[:2]))
+    return _read(parse_sql(text, example=example), position, 0)
 
 
 def _read(tree: Any, position: Mapping[str, int], depth: int) -> Node:
@@ -150,37 +151,30 @@ class WeightedSets:
 
     def holders(self, item: int) -> NDArray[np.int64]:
         """The rows that hold an item, ascending."""
-        order, starts = self._index()
+        order, starts = self._by_item
         return order[starts[item] : starts[item + 1]]
 
-    def _index(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        known = self.__dict__.get("_by_item")
-        if known is None:
-            rows = np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
-            order = np.argsort(self.members, kind="stable")
-            starts = np.concatenate(
-                [[0], np.cumsum(np.bincount(self.members, minlength=self.items))]
-            )
-            known = (rows[order], starts)
-            object.__setattr__(self, "_by_item", known)
-        return known
+    @cached_property
+    def _by_item(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        rows = np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
+        order = np.argsort(self.members, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(np.bincount(self.members, minlength=self.items))])
+        return rows[order], starts
+
+    def members_of(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The members of some rows, one row after the other, and how many each has."""
+        lengths = np.diff(self.offsets)[rows]
+        ends = np.cumsum(lengths)
+        places = np.arange(lengths.sum()) + np.repeat(self.offsets[rows] - ends + lengths, lengths)
+        return self.members[places], lengths
 
     def item_weights(self, rows: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
         """The weight of every item within `rows` (all rows when left out)."""
-        sizes = np.diff(self.offsets)
         if rows is None:
-            rows = np.arange(sizes.size)
-        lengths = sizes[rows]
-        ends = np.cumsum(lengths)
-        places = np.arange(int(ends[-1]) if ends.size else 0) + np.repeat(
-            self.offsets[rows] - ends + lengths, lengths
-        )
-        found = np.bincount(
-            self.members[places],
-            weights=np.repeat(self.weights[rows], lengths),
-            minlength=self.items,
-        )
-        return found.astype(np.float64)
+            rows = np.arange(self.offsets.size - 1)
+        members, lengths = self.members_of(rows)
+        weights = np.repeat(self.weights[rows], lengths)
+        return np.bincount(members, weights=weights, minlength=self.items).astype(np.float64)
 
 
 def top_itemsets(
@@ -264,10 +258,9 @@ def top_of_table(
     fits = np.flatnonzero(
         (sizes >= min_size) & (sizes <= (items if max_size is None else max_size)) & (table > 0)
     )
-    best = fits[np.argsort(-table[fits], kind="stable")[:k]]
     return [
         (tuple(bit for bit in range(items) if int(mask) >> bit & 1), float(table[mask]))
-        for mask in best
+        for mask in fits[np.argsort(-table[fits], kind="stable")[:k]]
     ]
 
 
@@ -323,8 +316,8 @@ def supports(sets: WeightedSets, queries: Sequence[Iterable[int]]) -> NDArray[np
     """`support_of` every query. Of a small universe all supports are worked out at once: queries
     then cost nothing."""
     if sets.items <= SMALL_UNIVERSE:
-        table = support_table(sets)
-        return table[[sum(1 << int(item) for item in set(query)) for query in queries]]
+        masks = [sum(1 << int(item) for item in set(query)) for query in queries]
+        return support_table(sets)[masks]
     return np.array([support_of(sets, query) for query in queries], dtype=np.float64)
 
 
@@ -343,9 +336,9 @@ def relative_errors(
         raise QueryError(
             f"The sanity bound is a share of the records, above 0 and at most 1; given {sanity!r}."
         )
-    bound = sanity * float(truth.weights.sum())
     exact, noisy = supports(truth, queries), supports(release, queries)
-    floor = np.maximum(np.maximum(exact, bound), np.finfo(np.float64).tiny)
+    bound = max(sanity * float(truth.weights.sum()), np.finfo(np.float64).tiny)
+    floor = np.maximum(exact, bound)
     return np.asarray(np.abs(noisy - exact) / floor, dtype=np.float64)
 
 

@@ -116,8 +116,7 @@ class ItemsetRelease(Release):
         """The published itemsets, weighted by their noisy counts."""
 
     def _column(self, name: str, column: str) -> NDArray[Any]:
-        values: NDArray[Any] = self.tables[name][column].to_numpy()
-        return values
+        return np.asarray(self.tables[name][column].to_numpy())
 
     @cached_property
     def consistent(self) -> WeightedSets:
@@ -160,24 +159,23 @@ class ItemsetRelease(Release):
     def _intervals(self) -> Intervals:
         nodes, parts = self.tables["nodes"], "partitions"
         offset = np.concatenate([[0], np.cumsum(nodes["children"].to_numpy(), dtype=np.int64)])
-        tree = Tree(
-            self._column("nodes", "start"),
-            self._column("nodes", "stop"),
-            offset,
-            self._column("children", "child"),
-        )
         laws = [
             (law["threshold"], Fraction(law["scale"])) for law in self.manifest["facts"]["laws"]
         ]
-        cells = [
+        partitions, itemsets = (
             Cells(*(self._column(name, column) for column in ("parent", "mask", "count", "law")))
             for name in (parts, "itemsets")
-        ]
+        )
         return Intervals(
-            tree,
-            cells[0],
+            Tree(
+                self._column("nodes", "start"),
+                self._column("nodes", "stop"),
+                offset,
+                self._column("children", "child"),
+            ),
+            partitions,
             (self._column(parts, "next"), self._column(parts, "next_law")),
-            cells[1],
+            itemsets,
             [
                 None if threshold is None else Suppression(int(threshold), scale)
                 for threshold, scale in laws
@@ -221,8 +219,7 @@ class ItemsetRelease(Release):
         """An estimate for every item, to order them by."""
         if not self.complete:
             return self.consistent.item_weights()
-        single: NDArray[np.float64] = self._signed[1 << np.arange(len(self.items))]
-        return single
+        return np.asarray(self._signed[1 << np.arange(len(self.items))])
 
     def frequent_items(self, *, top: int = 50, level: float = 0.95) -> tuple[pl.DataFrame, str]:
         """As `item_counts`, but only items that the release says something about, and a sentence
@@ -290,8 +287,11 @@ class ItemsetRelease(Release):
     ) -> pl.DataFrame:
         """Association rules within the k most frequent itemsets: given, then, support, confidence,
         lift; with `level` also confidence_low and confidence_high."""
-        found = dict(self._most_frequent(k, consistent, max_size=max_size))
-        rules = association_rules(found, self._whole(consistent), min_confidence=min_confidence)
+        rules = association_rules(
+            dict(self._most_frequent(k, consistent, max_size=max_size)),
+            self._whole(consistent),
+            min_confidence=min_confidence,
+        )
         frame = pl.DataFrame(
             {
                 "given": [self._names(rule.given) for rule in rules],
@@ -374,21 +374,20 @@ class ItemsetRelease(Release):
         return max(0, self.total.value)
 
     def summary(self) -> dict[str, str]:
-        rows = super().summary()
-        rows["items"] = f"{len(self.items):,}"
-        rows["itemsets"] = (
-            f"{self.counts.size:,} published, {int(self.counts.sum()):,} transactions in them"
-        )
+        rows = {
+            **super().summary(),
+            "items": f"{len(self.items):,}",
+            "itemsets": f"{self.counts.size:,} published, {int(self.counts.sum()):,} transactions "
+            "in them",
+        }
         cut = self.manifest["facts"].get("max_items")
         if cut is not None:
             rows["cut"] = (
                 f"transactions were cut to their first {cut:,} items, and all counts are of cut "
                 f"transactions"
             )
-        rows["transactions"] = f"{self.transactions:,}" + (
-            " (noisy count)" if self.total.known else ""
-        )
-        return rows
+        noisy = " (noisy count)" if self.total.known else ""
+        return {**rows, "transactions": f"{self.transactions:,}{noisy}"}
 
     def _names(self, items: Iterable[int]) -> list[str]:
         return [self.items[item] for item in items]
@@ -397,19 +396,21 @@ class ItemsetRelease(Release):
         """The itemsets of the given rows as lists of names."""
         if rows.size == 0:
             return pl.Series("items", [], dtype=pl.List(pl.String))
-        sizes = self.sizes[rows].astype(np.int64)
-        ends = np.cumsum(sizes)
-        places = np.arange(int(ends[-1])) + np.repeat(self.sets.offsets[rows] - ends + sizes, sizes)
-        names = self.tables["items"]["name"].gather(self.sets.members[places].astype(np.uint32))
+        members, sizes = self.sets.members_of(rows)
+        names = self.tables["items"]["name"].gather(members.astype(np.uint32))
         frame = pl.DataFrame({"row": np.repeat(np.arange(rows.size), sizes), "items": names})
         return frame.group_by("row", maintain_order=True).agg("items").get_column("items")
 
 
 def _counts_frame(items: Sequence[str], answers: list[Estimate]) -> pl.DataFrame:
     """One row an item: item, count, standard_error, low, high."""
-    counts = pl.Series("count", [answer.value for answer in answers], dtype=pl.Float64)
-    names = pl.Series("item", items, dtype=pl.String)
-    return pl.DataFrame([names, counts, *_error_columns(answers)])
+    return pl.DataFrame(
+        [
+            pl.Series("item", items, dtype=pl.String),
+            pl.Series("count", [answer.value for answer in answers], dtype=pl.Float64),
+            *_error_columns(answers),
+        ]
+    )
 
 
 def _error_columns(answers: list[Estimate]) -> list[pl.Series]:
@@ -496,10 +497,9 @@ def _check_tree(tables: Mapping[str, pl.DataFrame], items: int) -> None:
     together = np.ones(child.size, dtype=bool)
     together[1:] = low[1:] == high[:-1]
     together[first] = low[first] == start
-    last = high[first + children - 1] == stop
     if (
         not together.all()
-        or not last.all()
+        or (high[first + children - 1] != stop).any()
         or start[0] != 0
         or stop[0] != items
         or (low >= high).any()
@@ -509,7 +509,6 @@ def _check_tree(tables: Mapping[str, pl.DataFrame], items: int) -> None:
 
 def _check_cells(tables: Mapping[str, pl.DataFrame], items: int, facts: Mapping[str, Any]) -> None:
     parts, sets = tables["partitions"], tables["itemsets"]
-    nodes = tables["nodes"].height
     parent = parts["parent"].to_numpy()
     if (
         parts.height == 0
@@ -520,16 +519,16 @@ def _check_cells(tables: Mapping[str, pl.DataFrame], items: int, facts: Mapping[
         raise BundleError(
             "partitions.parquet must begin with the root and name parents before their children."
         )
-    for frame, columns, low, high in (
-        (parts, ("next",), -1, nodes),
-        (parts, ("law", "next_law"), -1, len(facts["laws"])),
-        (sets, ("law",), 0, len(facts["laws"])),
-        (sets, ("parent",), 0, parts.height),
-        (sets, ("size",), 1, items + 1),
-        (tables["members"], ("item",), 0, items),
+    for frame, column, low, high in (
+        (parts, "next", -1, tables["nodes"].height),
+        (parts, "law", -1, len(facts["laws"])),
+        (parts, "next_law", -1, len(facts["laws"])),
+        (sets, "law", 0, len(facts["laws"])),
+        (sets, "parent", 0, parts.height),
+        (sets, "size", 1, items + 1),
+        (tables["members"], "item", 0, items),
     ):
-        for column in columns:
-            check_range(column, frame[column].to_numpy(), low, high)
+        check_range(column, frame[column].to_numpy(), low, high)
     sizes, members = sets["size"].to_numpy().astype(np.int64), tables["members"]["item"].to_numpy()
     if int(sizes.sum()) != members.size:
         raise BundleError("members.parquet does not fit the sizes in itemsets.parquet.")
@@ -537,14 +536,11 @@ def _check_cells(tables: Mapping[str, pl.DataFrame], items: int, facts: Mapping[
     inside[np.cumsum(sizes)[:-1]] = False
     if members.size and (np.diff(members.astype(np.int64))[inside[1:]] <= 0).any():
         raise BundleError("The members of an itemset must ascend.")
-    counts = np.concatenate([parts["count"].to_numpy(), sets["count"].to_numpy()])
-    if not within_limits(counts):
+    if not within_limits(np.concatenate([parts["count"].to_numpy(), sets["count"].to_numpy()])):
         raise BundleError("A count is not believable.")
     lowest = -(1 << 62)
-    thresholds = [lowest if law["threshold"] is None else law["threshold"] for law in facts["laws"]]
+    passed = [lowest if law["threshold"] is None else law["threshold"] for law in facts["laws"]]
+    thresholds = np.array([*passed, lowest], dtype=np.int64)  # law -1, of the root, has none
     for frame in (parts, sets):
-        passed = np.array([*thresholds, lowest], dtype=np.int64)[
-            frame["law"].to_numpy()
-        ]  # law -1, of the root, has none
-        if (frame["count"].to_numpy() <= passed).any():
+        if (frame["count"].to_numpy() <= thresholds[frame["law"].to_numpy()]).any():
             raise BundleError("A published count is not above its threshold.")

@@ -23,8 +23,6 @@ from dpublish.present.report import (
 )
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from dpublish.releases.itemsets.release import ItemsetRelease
     from dpublish.releases.itemsets.supports import SupportRelease
 
@@ -37,7 +35,6 @@ LIMITS = (
 
 
 def sections(release: ItemsetRelease) -> Report:
-    known = release.total.known
     cut = release.manifest["facts"].get("max_items")
     lead = (
         "This release holds sets of items with noisy numbers of the transactions that consist of "
@@ -50,7 +47,9 @@ def sections(release: ItemsetRelease) -> Report:
         tiles=[
             (
                 f"{release.transactions:,}",
-                "transactions (noisy count)" if known else "transactions in published itemsets",
+                "transactions (noisy count)"
+                if release.total.known
+                else "transactions in published itemsets",
             ),
             (f"{len(release.items):,}", "declared items"),
             (f"{release.counts.size:,}", "itemsets published"),
@@ -123,8 +122,7 @@ def _usage(release: ItemsetRelease) -> Section:
 
 
 def _bars(labels: list[str], frame: pl.DataFrame, column: str) -> list[Bar]:
-    ends = zip(labels, frame[column], frame["low"], frame["high"], strict=True)
-    return [Bar(*one) for one in ends]
+    return list(map(Bar, labels, frame[column], frame["low"], frame["high"]))
 
 
 # Figures of set-valued releases, with matplotlib: frequent items and frequent itemsets, with
@@ -137,17 +135,14 @@ MAX_BARS = 100
 def plot_items(release: ItemsetRelease, *, top: int, level: float) -> Figure:
     """The most frequent items."""
     frame, others = release.frequent_items(top=_number(top), level=level)
-    title = f"{release.manifest['dataset']}: most frequent items"
-    return _figure(frame["item"].to_list(), frame, "count", title, level, others)
+    return _figure(release, "items", frame["item"].to_list(), frame, "count", level, others)
 
 
 def plot_top_itemsets(release: ItemsetRelease, k: int, *, min_size: int, level: float) -> Figure:
     """The most frequent itemsets of at least `min_size` items."""
     frame = release.top_itemsets(_number(k), min_size=min_size, level=level)
     labels = [" + ".join(items) for items in frame["items"].to_list()]
-    return _figure(
-        labels, frame, "estimate", f"{release.manifest['dataset']}: most frequent itemsets", level
-    )
+    return _figure(release, "itemsets", labels, frame, "estimate", level)
 
 
 def _number(number: int) -> int:
@@ -157,7 +152,13 @@ def _number(number: int) -> int:
 
 
 def _figure(
-    labels: list[str], frame: pl.DataFrame, column: str, title: str, level: float, others: str = ""
+    release: ItemsetRelease,
+    what: str,
+    labels: list[str],
+    frame: pl.DataFrame,
+    column: str,
+    level: float,
+    others: str = "",
 ) -> Figure:
     order = np.argsort(-frame[column].to_numpy(), kind="stable")
     labels, frame = [labels[int(place)] for place in order], frame[order]
@@ -167,10 +168,6 @@ def _figure(
     figure, axes, note = bars_figure(
         shown, value, low, high, axis=f"transactions ({100 * level:.4g}% intervals)"
     )
-    dress(
-        figure,
-        axes,
-        short_label(title, _LABEL_LENGTH),
-        " ".join(part for part in (others, note) if part),
-    )
+    title = short_label(f"{release.manifest['dataset']}: most frequent {what}", _LABEL_LENGTH)
+    dress(figure, axes, title, " ".join(part for part in (others, note) if part))
     return figure

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations, pairwise
+from itertools import combinations, islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -130,14 +130,12 @@ class SupportRelease(ItemsetRelease):
         self._measured: dict[Itemset, int] = {}
         """The row of every itemset that was measured."""
         self._ranked: dict[Itemset, int] = {}
-        at = 0
-        held = members.tolist()
+        held = iter(members.tolist())
         for row, (size, one) in enumerate(zip(self.sizes.tolist(), numbers.tolist(), strict=True)):
-            itemset = tuple(held[at : at + size])
+            itemset = tuple(islice(held, size))
             if any(a >= b for a, b in pairwise(itemset)):
                 raise BundleError("The members of an itemset must ascend.")
             (self._ranked if self.rounds[one].rank else self._measured)[itemset] = row
-            at += size
         self._round_of = [self.rounds[one] for one in numbers.tolist()]
 
     @cached_property
@@ -204,9 +202,8 @@ class SupportRelease(ItemsetRelease):
             count = self.counts[row] / law.unit
             reach = law.quantile(NOISE_PART * alpha / 2)
             taken = law.allowance(ALLOWANCE_PART * alpha)
-            high = max(0.0, count + reach) + taken
-            error = law.deviation * law.factor
-            return max(0.0, count - reach), min(high, ceiling), taken, error
+            high = min(max(0.0, count + reach) + taken, ceiling)
+            return max(0.0, count - reach), high, taken, law.deviation * law.factor
         part = UNSEEN_PART * alpha / 2
         row = self._ranked.get(members)
         if row is not None:
@@ -214,9 +211,8 @@ class SupportRelease(ItemsetRelease):
             top = self.counts[row] / law.unit + law.quantile(part / 2)
             high = min(ceiling, max(0.0, top) + law.allowance(part / 2))
         elif len(members) > 1:
-            share = part / len(members)
             parts = combinations(members, len(members) - 1)
-            high = min(self._limits(piece, share)[1] for piece in parts)
+            high = min(self._limits(piece, part / len(members))[1] for piece in parts)
         else:
             high = ceiling
         return 0.0, high, 0.0, high / np.sqrt(12.0) if np.isfinite(high) else high
@@ -234,16 +230,13 @@ class SupportRelease(ItemsetRelease):
                 f"This release answers questions about up to {MAX_ATOMS} items; this one speaks of "
                 f"{len(atoms)}."
             )
-        masks = np.arange(1 << len(atoms))
-        states = _states(atoms)
-        hits = truth_of(question, states.__getitem__, masks.size) == 1
+        hits = truth_of(question, _states(atoms).__getitem__, 1 << len(atoms)) == 1
         if not hits.any():
             return _estimate(0.0, 0.0, 0.0, 0.0, 1.0 - alpha)
         if not atoms:  # every transaction
             low, high = self._total_limits(alpha)
             error = (high - low) / (2 * normal_quantile(alpha / 2))
-            value = min(max(float(self.transactions), low), high)
-            return _estimate(value, error, low, high, 1.0 - alpha)
+            return _estimate(float(self.transactions), error, low, high, 1.0 - alpha)
         known = self._known(atoms)
         share = alpha / (len(known) + 1)
         bounds = [self._limits(part, share)[:2] for part in known]
@@ -279,10 +272,9 @@ class SupportRelease(ItemsetRelease):
             for number, target in targets.items():
                 held = inside[number] > 0
                 now = float(cells[held].sum())
-                rest = max(size - now, 1e-12)
                 moved = max(moved, abs(now - target))
                 cells[held] *= target / max(now, 1e-12)
-                cells[~held] *= max(size - target, 0.0) / rest
+                cells[~held] *= max(size - target, 0.0) / max(size - now, 1e-12)
             if moved < 0.5:
                 break
         return cells
@@ -291,9 +283,9 @@ class SupportRelease(ItemsetRelease):
         """The most frequent items: item, count, standard_error, low, high and, of high, the
         allowance for long transactions."""
         frame = super().item_counts(top=top, level=level)
-        names = frame["item"].to_list()
         allowances = [
-            float(self.support([name], level=level).details.get("allowance", 0.0)) for name in names
+            float(self.support([name], level=level).details.get("allowance", 0.0))
+            for name in frame["item"].to_list()
         ]
         return frame.with_columns(pl.Series("allowance", allowances, dtype=pl.Float64))
 
@@ -468,9 +460,7 @@ def _program(
         found = linprog(sign * hits.astype(float), A_ub=limits[0], b_ub=limits[1], method="highs")
         ends.append(sign * float(found.fun) if found.status == 0 else None)
     # limits that contradict each other say nothing: what is left is the number of transactions
-    least = 0.0 if ends[0] is None else max(0.0, ends[0])
-    most = total[1] if ends[1] is None else ends[1]
-    return least, most
+    return max(0.0, ends[0] or 0.0), total[1] if ends[1] is None else ends[1]
 
 
 def _information(a: float, b: float, both: float) -> float:
@@ -527,13 +517,19 @@ def _read_rounds(facts: Mapping[str, Any]) -> list[Round]:
         if not isinstance(one, Mapping) or not isinstance(one.get("rank"), bool):
             raise BundleError("facts: a round must say whether it ranks.")
         edges, counts = (_whole_list(one, name) for name in ("edges", "touched"))
-        rising = all(a < b for a, b in zip((0, *edges), edges, strict=False))
+        rising = all(a < b for a, b in pairwise((0, *edges)))
         if len(edges) != len(counts) or not edges or not rising:
             raise BundleError("facts: a round's 'edges' must rise, and fit 'touched'.")
-        touched = Touched(law, edges, counts, fraction(one, "touched_scale", "round"))
-        cap = whole(one, "cap", "round", lowest=1)
-        scale = fraction(one, "scale", "round")
-        out.append(Round(law, unit, one["rank"], cap, scale, touched))
+        out.append(
+            Round(
+                law=law,
+                unit=unit,
+                rank=one["rank"],
+                touched=Touched(law, edges, counts, fraction(one, "touched_scale", "round")),
+                cap=whole(one, "cap", "round", lowest=1),
+                scale=fraction(one, "scale", "round"),
+            )
+        )
     return out
 
 
