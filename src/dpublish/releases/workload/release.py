@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -115,11 +115,10 @@ class WorkloadRelease(AggregatesRelease):
                 for some in classes
             ):
                 raise BundleError("facts: lists: 'classes' must be places of classes.")
-            end = f"_{place}"
             own = {
-                name.removesuffix(end): frame
+                name.removesuffix(f"_{place}"): frame
                 for name, frame in self.tables.items()
-                if name.endswith(end)
+                if name.endswith(f"_{place}")
             }
             if one.get("how") == "lists":
                 raise BundleError("facts: lists: a list does not hold lists.")
@@ -160,14 +159,12 @@ class WorkloadRelease(AggregatesRelease):
             return self._nearest(node).estimate(node, level=level)
         found, value, variance = self._measured(node)
         low, high = self._limits(value, variance, level)
-        middle = min(max(float(value[0]), float(low[1])), float(high[2]))
+        least, most = float(low[1]), float(high[2])
         error = math.sqrt(float(variance[0]))
         if np.any(found.inside != found.touched):
             error = max(error, float(value[2] - value[1]) / math.sqrt(12))
-        return Estimate(middle, error, float(low[1]), float(high[2]), level, note=COUNTED)
-
-    def met(self, node: Node, level: float) -> Estimate:
-        return self.estimate(node, level=level)
+        middle = min(max(float(value[0]), least), most)
+        return Estimate(middle, error, least, most, level, note=COUNTED)
 
     def marginal(self, *columns: str, level: float = 0.95) -> pl.DataFrame:
         """Counts of every combination of codes of the named columns: labels, count, standard_error,
@@ -203,13 +200,8 @@ class WorkloadRelease(AggregatesRelease):
             parts = [part for one in members_of(self.queries) for part in self._listed(one)]
             value, variance = (np.concatenate([one[side] for one in parts]) for side in (0, 1))
         over = self.asked if self.residuals is None else self.domain
-        labels = pl.Series("query", list(self.queries.labels(over)), dtype=pl.String)
-        return pl.DataFrame(
-            [
-                labels,
-                *map(pl.Series, *zip(*self._figures(value, variance, level).items(), strict=True)),
-            ]
-        )
+        labels = pl.Series(list(self.queries.labels(over)), dtype=pl.String)
+        return pl.DataFrame({"query": labels, **self._figures(value, variance, level)})
 
     def covariance(self, first: str | Node, second: str | Node) -> float:
         """Of the errors of two estimates, exactly: what the error bar of their difference or sum
@@ -219,10 +211,7 @@ class WorkloadRelease(AggregatesRelease):
             near = [self._nearest(node) for node in nodes]
             # what was measured apart has noise of its own
             return near[0].covariance(nodes[0], nodes[1]) if near[0] is near[1] else 0.0
-        places = tuple(sorted(columns_of(nodes[0]) | columns_of(nodes[1])))
-        shape = [self.domain.shape[place] for place in places]
-        if math.prod(shape) > MAX_CELLS:
-            raise QueryError(self._cannot(places))
+        places = self._small_table(columns_of(nodes[0]) | columns_of(nodes[1]))
         both = [cover_table(node, self.domain, places).share for node in nodes]
         if self.residuals is None:
             one, other = (self._listed_row(share, places) for share in both)
@@ -255,44 +244,48 @@ class WorkloadRelease(AggregatesRelease):
         return plot_marginal(self, columns, level=level, top=top)
 
     def summary(self) -> dict[str, str]:
-        rows = super().summary()
-        rows["columns"] = ", ".join(self.domain.names)
-        rows["made for"] = self.queries.text()[:200]
-        return rows
+        return {
+            **super().summary(),
+            "columns": ", ".join(self.domain.names),
+            "made for": self.queries.text()[:200],
+        }
 
     # -- how they are answered
 
     def _measured(self, node: Node) -> tuple[Coverage, Floats, Floats]:
         """What a condition covers; values and variances of its share of all cells, of those that
         are wholly inside, and of those that it touches."""
-        places = tuple(sorted(columns_of(node)))
-        shape = [self.domain.shape[place] for place in places]
-        if math.prod(shape) > MAX_CELLS:
-            raise QueryError(self._cannot(places))
+        places = self._small_table(columns_of(node))
         found = cover_table(node, self.domain, places)
         given = np.stack([found.share, found.inside, found.touched]).astype(np.float64)
         return found, *self._answers(given, places)
 
+    def _small_table(self, columns: Collection[int]) -> tuple[int, ...]:
+        """Some columns in order, if a table of them can be made."""
+        places = tuple(sorted(columns))
+        if math.prod(self.domain.shape[place] for place in places) > MAX_CELLS:
+            raise QueryError(self._cannot(places))
+        return places
+
     def _nearest(self, node: Node) -> WorkloadRelease:
-        """Of what was measured apart, that which answers with the least noise. Its variance
-        decides, which depends on no noise."""
-        found = []
-        for _, part in self.lists:
-            with contextlib.suppress(QueryError):
-                found.append((float(part._measured(node)[2][0]), part))
-        if not found:
-            raise QueryError(self._cannot(tuple(sorted(columns_of(node)))))
-        return min(found, key=lambda one: one[0])[1]
+        """Of what was measured apart, that which answers with the least noise."""
+        return self._least_noisy(columns_of(node), lambda part: part._measured(node)[2])
 
     def _holding(self, places: tuple[int, ...]) -> WorkloadRelease:
         """Of what was measured apart, that which holds a table of some columns with the least
         noise."""
+        return self._least_noisy(places, lambda part: part._estimated(places)[1])
+
+    def _least_noisy(
+        self, columns: Collection[int], variances: Callable[[WorkloadRelease], Floats]
+    ) -> WorkloadRelease:
+        """The first variance decides, which depends on no noise."""
         found = []
         for _, part in self.lists:
             with contextlib.suppress(QueryError):
-                found.append((float(part._estimated(places)[1][0]), part))
+                found.append((float(variances(part)[0]), part))
         if not found:
-            raise QueryError(self._cannot(tuple(sorted(places))))
+            raise QueryError(self._cannot(tuple(sorted(columns))))
         return min(found, key=lambda one: one[0])[1]
 
     def _answers(self, given: Floats, places: tuple[int, ...]) -> tuple[Floats, Floats]:
@@ -300,14 +293,13 @@ class WorkloadRelease(AggregatesRelease):
         if self.residuals is None:
             rows = [self._listed_row(one, places) for one in given]
             unit = self.queries.unit
-            sides = [1.0 if place >= 0 else -1.0 for place in rows]
             value = [
                 (
                     self.values[place] / unit
-                    if side > 0
+                    if place >= 0
                     else (self.rows or 0) - self.values[~place] / unit
                 )
-                for place, side in zip(rows, sides, strict=True)
+                for place in rows
             ]
             return np.array(value), np.full(len(rows), self.variance / unit**2)
         at = self.residuals.grouping.finest(places)
@@ -355,9 +347,8 @@ class WorkloadRelease(AggregatesRelease):
             raise QueryError(
                 "This release holds the answers of its list and no tables (release.answers())."
             )
-        grouping = self.residuals.grouping
         order = tuple(sorted(places))
-        at = grouping.finest(order)
+        at = self.residuals.grouping.finest(order)
         if not self.residuals.answerable(at):
             raise QueryError(self._cannot(order))
         cut = tuple(slice(0, self.domain.shape[place]) for place in order)
@@ -379,8 +370,7 @@ class WorkloadRelease(AggregatesRelease):
             for predicate in queries.predicates:
                 node = parse_predicate(predicate, self.domain)
                 places = tuple(sorted(columns_of(node)))
-                share = cover_table(node, self.domain, places).share
-                yield self._answers(share[None], places)
+                yield self._answers(cover_table(node, self.domain, places).share[None], places)
             return
         if isinstance(queries, Intervals):
             yield from self._ranges(queries)
@@ -413,8 +403,7 @@ class WorkloadRelease(AggregatesRelease):
         reach = half_width(variance * unit**2, (1 - level) / 2, self.law) / unit
         reach = np.where(variance > 0, reach, 0.0)  # what is known has no noise
         low, high = integer_rows(value - reach, value + reach)
-        most = self.max_rows
-        return np.clip(low, 0.0, most), np.clip(high, 0.0, most)
+        return np.clip(low, 0.0, self.max_rows), np.clip(high, 0.0, self.max_rows)
 
     def _figures(self, value: Floats, variance: Floats, level: float) -> dict[str, Floats]:
         low, high = self._limits(value, variance, level)
@@ -441,7 +430,7 @@ class WorkloadRelease(AggregatesRelease):
             ],
             sections=[
                 how_it_was_made(self),
-                Section("Answers", [*_answers(self)]),
+                Section("Answers", _answers(answers)),
                 *_charts(self),
                 usage(
                     self,
@@ -536,8 +525,7 @@ def _read_measured(given: Any, grouping: Grouping, law: str) -> Measured:
 SHOWN = 20
 
 
-def _answers(release: WorkloadRelease) -> list[Block]:
-    answers = release.answers()
+def _answers(answers: pl.DataFrame) -> list[Block]:
     rows = [
         (str(query), f"{count:,.0f}", f"{low:,.0f} to {high:,.0f}")
         for query, count, _, low, high in answers.head(SHOWN).iter_rows()
