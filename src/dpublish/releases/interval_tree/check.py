@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -24,21 +23,12 @@ BOXES_SCHEMA: dict[str, Any] = {"depth": pl.UInt8, "prefix": pl.UInt64}
 COUNTS_SCHEMA: dict[str, Any] = {"count": pl.Int64}
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadTree:
-    """What a bundle says, once it was believed."""
-
-    shape: TreeShape
-    boxes: Boxes
-    total: int | None
-    hierarchy: Hierarchy
-    scale: Fraction
-    missing: str | None
-    """How rows without a value were counted: see `missing_rule` of the mechanism."""
-
-
-def read_tree(manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> ReadTree:
-    """Raise a BundleError unless facts and tables fit together."""
+def read_tree(
+    manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]
+) -> tuple[TreeShape, Boxes, Fraction, Hierarchy, int | None, str | None]:
+    """The grid, the boxes, the scale of the noise, the groups that were counted, the public number
+    of rows, and how rows without a value were counted (see `missing_rule` of the mechanism). Raises
+    a BundleError unless facts and tables fit together."""
     facts = table(manifest, "facts", "manifest")
     scale = fraction(facts, "scale", "facts")
     text(facts, "tree", "facts")
@@ -71,9 +61,7 @@ def read_tree(manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -
         )
     if not within_limits(tables["counts"]["count"].to_numpy()):
         raise BundleError("counts.parquet holds a count that is not believable.")
-    return ReadTree(
-        shape=shape, boxes=boxes, total=total, hierarchy=hierarchy, scale=scale, missing=missing
-    )
+    return shape, boxes, scale, hierarchy, total, missing
 
 
 def _missing_of(facts: Mapping[str, Any], shape: TreeShape, *, fixed: bool) -> str | None:

@@ -63,9 +63,8 @@ def smoothed(
     volume = np.multiply.reduce(
         [(e - s).astype(np.float64) for s, e in zip(starts, ends, strict=True)]
     )
-    bits = np.array(shape.used_bits, dtype=np.int64)[boxes.depth]
     tree = _Climb(
-        bits,
+        np.array(shape.used_bits, dtype=np.int64)[boxes.depth],
         boxes.prefix,
         volume,
         noisy[:count].astype(np.float64),

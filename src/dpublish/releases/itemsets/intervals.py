@@ -102,8 +102,12 @@ class Intervals:
 
     def consistent_weights(self) -> Floats:
         """See the function of that name."""
-        total = float(self._total.value) if self._total.known else None
-        return consistent_weights(self._partitions, self._itemsets, self._generations, total)
+        return consistent_weights(
+            self._partitions,
+            self._itemsets,
+            self._generations,
+            float(self._total.value) if self._total.known else None,
+        )
 
     def settled_counts(self) -> Floats:
         """The counts of the itemsets of a release that leaves none out, each with its due part of

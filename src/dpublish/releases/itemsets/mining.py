@@ -128,11 +128,8 @@ def truth_of(node: Node, state: Callable[[int], Truths], size: int) -> Truths:
         return -truth_of(node.part, state, size)
     if isinstance(node, Always):
         return np.full(size, 1 if node.holds else -1, dtype=np.int8)
-    values = [truth_of(part, state, size) for part in node.parts]
-    joined: Truths = (
-        np.minimum.reduce(values) if isinstance(node, Every) else np.maximum.reduce(values)
-    )
-    return joined
+    decide = np.minimum if isinstance(node, Every) else np.maximum
+    return np.asarray(decide.reduce([truth_of(part, state, size) for part in node.parts]))
 
 
 Itemset = tuple[int, ...]

@@ -241,10 +241,14 @@ class SupportRelease(ItemsetRelease):
         share = alpha / (len(known) + 1)
         bounds = [self._limits(part, share)[:2] for part in known]
         low, high = _program(_inside(known, atoms), bounds, hits, self._total_limits(share))
-        value = float(self._even_table(atoms)[hits].sum())
-        error = (high - low) / np.sqrt(12.0) if np.isfinite(high) else high
-        note = "between the limits that the measured supports of its items leave"
-        return _estimate(value, error, low, high, 1.0 - alpha, note=note)
+        return _estimate(
+            float(self._even_table(atoms)[hits].sum()),
+            (high - low) / np.sqrt(12.0) if np.isfinite(high) else high,
+            low,
+            high,
+            1.0 - alpha,
+            note="between the limits that the measured supports of its items leave",
+        )
 
     def _total_limits(self, alpha: float) -> tuple[float, float]:
         reach = tail_quantile(self.rounds[0].law, self._total_scale, alpha / 2, np.ones(1))

@@ -201,9 +201,8 @@ def pieces_of(axis: Axis, leaves: Sequence[Leaf]) -> Pieces:
     extra = codes[axis.base :]
     widths = np.diff(np.array(edges, dtype=np.float64)), np.diff(np.array(axis.edges, dtype=float))
     tilts = tilts_of(axis)[level] * widths[0] / widths[1][level]
-    refined = replace(axis, edges=tuple(edges), tilts=tuple(tilts.tolist()) if axis.tilts else ())
     return Pieces(
-        refined,
+        replace(axis, edges=tuple(edges), tilts=tuple(tilts.tolist()) if axis.tilts else ()),
         np.concatenate([level, extra]).astype(np.int64),
         np.concatenate([share, np.ones(len(extra))]),
     )
@@ -225,9 +224,10 @@ def given(model: JunctionModel, evidence: dict[int, Floats]) -> JunctionModel:
     # now
     for one, before in beliefs.order:
         if before is None:
-            found = beliefs.over(one, ())
             labels *= np.where(
-                model.labels > 0, found / np.where(model.labels > 0, model.labels, 1.0), 0.0
+                model.labels > 0,
+                beliefs.over(one, ()) / np.where(model.labels > 0, model.labels, 1.0),
+                0.0,
             )
     if model.target is not None:
         singles[model.target] = np.diag(labels)

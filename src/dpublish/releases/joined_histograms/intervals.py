@@ -335,8 +335,7 @@ class Intervals:
             ):
                 out.append(some)
         if self._measured.model_error is not None and 2 < len(parts) <= MAX_PARTS:
-            pairs = itertools.combinations(parts, 2)
-            out += [[*pair] for pair in pairs if self._unmeasured(*pair)]
+            out += [[*two] for two in itertools.combinations(parts, 2) if self._unmeasured(*two)]
         return out
 
     def _unmeasured(self, first: Node, second: Node) -> bool:

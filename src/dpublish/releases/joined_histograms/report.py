@@ -37,7 +37,6 @@ LIMITS = (
 
 def sections(release: JoinedRelease) -> Report:
     public = release.measured.total is not None
-    shows = "Estimated numbers of rows with 95% intervals (black lines)."
     return Report(
         lead=(
             "This release holds noisy counts of ",
@@ -57,7 +56,10 @@ def sections(release: JoinedRelease) -> Report:
             *_public_table(release),
             Section(
                 "What it shows",
-                [Paragraph(shows), *column_charts(release.domain, release.marginal)],
+                [
+                    Paragraph("Estimated numbers of rows with 95% intervals (black lines)."),
+                    *column_charts(release.domain, release.marginal),
+                ],
             ),
             _usage(release),
         ],

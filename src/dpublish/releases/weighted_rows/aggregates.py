@@ -127,8 +127,8 @@ def rows_of(release: WeightedRowsRelease, level: float) -> Rows:
     """The number of private rows for limits at this level."""
     rows = release.private_rows
     if release.limits is None:
-        known = release.public_total is not None
-        return Rows(rows, rows, rows, level, "" if known else NOMINAL.format(rows=rows))
+        note = NOMINAL.format(rows=rows) if release.public_total is None else ""
+        return Rows(rows, rows, rows, level, note)
     each = 1 - (1 - level) / 2
     low, high = release.limits.rows_range(each)
     return Rows(min(max(rows, low), high), low, high, level if low == high else each)

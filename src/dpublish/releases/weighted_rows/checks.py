@@ -15,7 +15,7 @@ from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.encode import encode_frame
 from dpublish.errors import BundleError, SchemaError
 from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable
-from dpublish.models.junction_tree.measured import Measured, NoiseName
+from dpublish.models.junction_tree.measured import Measured
 from dpublish.models.linear_features import NUMBERS, WeightFeatures
 from dpublish.privacy.budget_split import laplace_variance
 from dpublish.releases.bundle.manifest import MAX_AXES, read_domain, text
@@ -119,8 +119,13 @@ def read_counts(
             tables.append(MeasuredTable(group.axes, levels, counts.reshape(*shape, 1), variance))
     total = facts.get("public_total")
     known = isinstance(total, int) and not isinstance(total, bool) and total > 0
-    law: NoiseName = "gaussian" if purse["law"] == "gaussian" else "laplace"
-    return Measured(law, None, tuple(columns), tuple(tables), total if known else None)
+    return Measured(
+        "gaussian" if purse["law"] == "gaussian" else "laplace",
+        None,
+        tuple(columns),
+        tuple(tables),
+        total if known else None,
+    )
 
 
 def _variances(purse: Mapping[str, Any], groups: int) -> list[float] | None:

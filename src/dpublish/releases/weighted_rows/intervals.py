@@ -315,9 +315,12 @@ class CountedLimits:
         """`_part` of every bin of a column, among rows that meet `where`."""
         parts = self._bins(column)
         named = [] if where is None else sorted(columns_of(where))
-        apart = len(named) == 1 and named != [column]
-        if apart and self._intervals.counted_cells([column, *named]) is None:
-            assert where is not None
+        if (
+            where is not None
+            and len(named) == 1
+            and named != [column]
+            and self._intervals.counted_cells([column, *named]) is None
+        ):
             return self._crossed_parts(parts, [where], alpha)
         masses = [
             self._part(part if where is None else _both(part, where), alpha) for part in parts
@@ -410,7 +413,7 @@ def read_question(
     try:
         trees = [parse_sql(text) for text in (expression, where) if text is not None]
         named = {column.name for tree in trees for column in tree.find_all(exp.Column)}
-        if any(name in known and name not in domain.names for name in named):
+        if named.intersection(known).difference(domain.names):
             return None
         within = None if where is None else parse_predicate(where, domain)
         alone = bare(trees[0])

@@ -140,8 +140,8 @@ class WeightedRowsRelease(Release):
         """The same release with its public rows, given as a path or a frame; their hash must be the
         one in the release."""
         axes = self.features.axes
-        labels = [axis.name for axis in axes if not axis.numeric]
-        frame = encode_public("public rows", read_public(source, labels), axes).frame
+        public = read_public(source, [axis.name for axis in axes if not axis.numeric])
+        frame = encode_public("public rows", public, axes).frame
         if frame_digest(frame) != self.manifest["facts"]["public"]["sha256"]:
             raise QueryError(
                 "These are not the public rows that the weights belong to: their SHA-256 is "
@@ -405,11 +405,9 @@ class WeightedRowsRelease(Release):
         """Limits from the tables that were counted; None where none were."""
         values = self.tables["coefficients"]["value"].to_numpy()
         measured = read_counts(self.manifest, self.features, values)
-        return (
-            None
-            if measured is None
-            else CountedLimits(measured, self.features.axes, self.private_rows)
-        )
+        if measured is None:
+            return None
+        return CountedLimits(measured, self.features.axes, self.private_rows)
 
     def _question(
         self,

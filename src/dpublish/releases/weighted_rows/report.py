@@ -129,8 +129,11 @@ def _columns(release: WeightedRowsRelease) -> Section:
             f"Share of '{most[0]}' among the public rows as they are: {most[1]:.1%}; weighted: "
             f"{most[2]:.1%}."
         )
-        chart = Chart(axis.name, bars, said_of_bins(axis))
-        blocks += [Heading(axis_title(axis)), chart, Paragraph(note, "soft")]
+        blocks += [
+            Heading(axis_title(axis)),
+            Chart(axis.name, bars, said_of_bins(axis)),
+            Paragraph(note, "soft"),
+        ]
     more = len(release.features.axes) - MAX_CHARTS
     blocks += [Paragraph(f"{more} more columns are in the release.")] if more > 0 else []
     return Section("Columns", blocks)

@@ -178,8 +178,7 @@ def any_of(release: WeightedRowsRelease, text: str, parts: Sequence[Condition]) 
 
 
 def _asked(release: WeightedRowsRelease, text: str, rows: NDArray[np.bool_]) -> Node | None:
-    values, everyone = rows.astype(np.float64), np.ones(len(rows), dtype=np.bool_)
-    question = release._question(text, None, values, everyone, None)
+    question = release._question(text, None, rows.astype(np.float64), np.ones_like(rows), None)
     return None if question is None else question.condition
 
 
@@ -244,8 +243,9 @@ def _by_weights(
 ) -> Count | None:
     if not (release.sample_weight[chosen] > 0.0).any():
         return None
-    everyone = np.ones(len(chosen), dtype=np.bool_)
-    one = release._mean(chosen.astype(np.float64), everyone, rows.level, None, share=True)
+    one = release._mean(
+        chosen.astype(np.float64), np.ones_like(chosen), rows.level, None, share=True
+    )
     return *rows.of(one.value, one.low, one.high), one.basis or "assumed"
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import combinations, islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -359,8 +360,6 @@ class WorkloadRelease(AggregatesRelease):
         """Values and variances of a class of the list, in parts."""
         assert self.residuals is not None
         if isinstance(queries, Marginals):
-            from itertools import combinations
-
             for width in range(1, queries.width + 1):
                 for places in combinations(range(len(self.domain.axes)), width):
                     value, variance = self._estimated(places)
@@ -376,14 +375,10 @@ class WorkloadRelease(AggregatesRelease):
             yield from self._ranges(queries)
             return
         places = tuple(range(len(self.domain.axes)))
-        rows: list[Floats] = []
-        for row in queries.rows(self.domain):
-            rows.append(np.asarray(row, dtype=np.float64) / queries.unit)
-            if len(rows) * self.domain.size >= CHUNK:
-                yield self._answers(np.stack(rows).reshape(-1, *self.domain.shape), places)
-                rows = []
-        if rows:
-            yield self._answers(np.stack(rows).reshape(-1, *self.domain.shape), places)
+        rows = iter(queries.rows(self.domain))
+        while some := list(islice(rows, -(-CHUNK // self.domain.size))):
+            given = np.array(some, dtype=np.float64) / queries.unit
+            yield self._answers(given.reshape(-1, *self.domain.shape), places)
 
     def _ranges(self, queries: Intervals) -> Iterator[tuple[Floats, Floats]]:
         for place in queries.axes(self.domain):
