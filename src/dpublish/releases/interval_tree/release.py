@@ -392,13 +392,10 @@ class IntervalTreeRelease(AggregatesRelease):
         # on a flat stretch every place is a quantile; the first is taken
         spot = int(np.searchsorted(heights, share))
         if spot == 0:
-            place = float(ends[0])
-        else:
-            rise = heights[spot] - heights[spot - 1]
-            place = float(
-                ends[spot - 1] + (ends[spot] - ends[spot - 1]) * (share - heights[spot - 1]) / rise
-            )
-        return self._place_value(grid, place)
+            return self._place_value(grid, float(ends[0]))
+        rise = heights[spot] - heights[spot - 1]
+        within = (ends[spot] - ends[spot - 1]) * (share - heights[spot - 1]) / rise
+        return self._place_value(grid, float(ends[spot - 1] + within))
 
     @staticmethod
     def _place_value(grid: Grid, place: float) -> Any:

@@ -42,11 +42,9 @@ bars empty."""
 def sections(release: IntervalTreeRelease) -> Report:
     single = len(release.columns) == 1
     boxes = "intervals" if single else "boxes"
-    rows = (f"{release.rows:,.0f}", "rows (estimated)")
-    charts: list[Block] = []
+    charts: list[Block] = [Paragraph("Estimated numbers of rows with 95% intervals (black lines).")]
     for name in release.columns:
         charts += [Heading(name), Chart(name, column_bars(release, name))]
-    shows = "Estimated numbers of rows with 95% intervals (black lines)."
     if release.missing is not None:
         charts.append(_without_value(release))
     return Report(
@@ -58,13 +56,15 @@ def sections(release: IntervalTreeRelease) -> Report:
             "it.",
         ),
         tiles=[
-            rows if release.total is None else (f"{release.total:,}", "rows (public number)"),
+            (f"{release.rows:,.0f}", "rows (estimated)")
+            if release.total is None
+            else (f"{release.total:,}", "rows (public number)"),
             (f"{len(release.columns):,}", "column" if single else "columns"),
             (f"{len(release.boxes):,}", f"{boxes}, {release.manifest['facts']['tree']}"),
         ],
         sections=[
             how_it_was_made(release),
-            Section("What it shows", [Paragraph(shows), *charts]),
+            Section("What it shows", charts),
             *([_quantiles(release)] if single else []),
             _usage(release),
         ],
@@ -152,11 +152,12 @@ def _usage(release: IntervalTreeRelease) -> Section:
             "release.quantile(0.5)            # the median",
             "release.quantile_limits(0.5)            # and its limits",
         ]
-    lines += [
+    return usage(
+        release,
+        *lines,
         "release.plot()            # a picture",
         "release.sample(1000)            # synthetic points",
-    ]
-    return usage(release, *lines)
+    )
 
 
 # Pictures of an interval tree: the density of one column with its error, a heat map of two.
@@ -224,8 +225,8 @@ def plot_tree(release: IntervalTreeRelease, columns: Sequence[str], *, level: fl
             axes.set(ylim=(0.0, None), ylabel=f"rows ({LOG})")
         axes.legend(frameon=False)
     else:
-        pixels = np.maximum(_pixels(release, names, cuts), 0.0)
-        shown = axes.pcolormesh(edges[0], edges[1], np.sqrt(pixels.T), cmap="viridis")
+        pixels = np.sqrt(np.maximum(_pixels(release, names, cuts), 0.0))
+        shown = axes.pcolormesh(edges[0], edges[1], pixels.T, cmap="viridis")
         figure.colorbar(shown, ax=axes, label="square root of the estimated rows")
         axes.set(xlabel=labels[0], ylabel=labels[1])
         said = _map_limits(release, names, level)

@@ -165,8 +165,7 @@ class Intervals:
             # is left
             low = high = (low + high) / 2
         # what the interval leaves open beyond the noise may all be true, or none of it
-        noise = 2 * true.quantile(alpha / 2)
-        opened = lost if everything else max(lost, high - low - noise)
+        opened = lost if everything else max(lost, high - low - 2 * true.quantile(alpha / 2))
         return Estimate(
             value=min(max(value, low), high),
             standard_error=float(np.sqrt(true.k2 + opened**2 / 12)),

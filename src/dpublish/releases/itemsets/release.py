@@ -331,8 +331,12 @@ class ItemsetRelease(Release):
     def to_frame(self, *, consistent: bool = False) -> pl.DataFrame:
         """One row per published itemset: its items and, as `weight`, its noisy count or its
         consistent weight."""
-        weights = self.consistent.weights if consistent else self.counts
-        return pl.DataFrame({"items": self._lists(np.arange(self.counts.size)), "weight": weights})
+        return pl.DataFrame(
+            {
+                "items": self._lists(np.arange(self.counts.size)),
+                "weight": self.consistent.weights if consistent else self.counts,
+            }
+        )
 
     def sample(
         self, n: int | None = None, *, seed: int | None = None, consistent: bool = True
@@ -398,8 +402,12 @@ class ItemsetRelease(Release):
             return pl.Series("items", [], dtype=pl.List(pl.String))
         members, sizes = self.sets.members_of(rows)
         names = self.tables["items"]["name"].gather(members.astype(np.uint32))
-        frame = pl.DataFrame({"row": np.repeat(np.arange(rows.size), sizes), "items": names})
-        return frame.group_by("row", maintain_order=True).agg("items").get_column("items")
+        return (
+            pl.DataFrame({"row": np.repeat(np.arange(rows.size), sizes), "items": names})
+            .group_by("row", maintain_order=True)
+            .agg("items")
+            .get_column("items")
+        )
 
 
 def _counts_frame(items: Sequence[str], answers: list[Estimate]) -> pl.DataFrame:
@@ -487,9 +495,12 @@ def _check_tree(tables: Mapping[str, pl.DataFrame], items: int) -> None:
         raise wrong
     inner = ~child[child < 0]
     parent = np.repeat(np.arange(start.size), children)
-    if inner.size != start.size - 1 or not np.array_equal(np.sort(inner), np.arange(1, start.size)):
-        raise wrong
-    if (inner <= parent[child < 0]).any() or (child >= items).any():
+    if (
+        inner.size != start.size - 1
+        or not np.array_equal(np.sort(inner), np.arange(1, start.size))
+        or (inner <= parent[child < 0]).any()
+        or (child >= items).any()
+    ):
         raise wrong
     low = np.where(child >= 0, child, start[~np.minimum(child, -1)])
     high = np.where(child >= 0, child + 1, stop[~np.minimum(child, -1)])

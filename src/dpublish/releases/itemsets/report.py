@@ -100,14 +100,13 @@ def _shows(
     items = items.sort("count", descending=True)
     if items.height:
         title = "Most frequent items"
-        bars = _bars(items["item"].to_list(), items, "count")
-        blocks += [Heading(title), Chart(title, bars)]
+        blocks += [Heading(title), Chart(title, _bars(items["item"].to_list(), items, "count"))]
         blocks += [Paragraph(others)] if others else []
     pairs = release.top_itemsets(BARS, min_size=2, level=0.95).sort("estimate", descending=True)
     if pairs.height:
         title = "Most frequent itemsets"
-        bars = _bars([" + ".join(row) for row in pairs["items"].to_list()], pairs, "estimate")
-        blocks += [Heading(title), Chart(title, bars)]
+        labels = [" + ".join(row) for row in pairs["items"].to_list()]
+        blocks += [Heading(title), Chart(title, _bars(labels, pairs, "estimate"))]
     return Section("What it shows", blocks)
 
 

@@ -104,8 +104,9 @@ class Combined:
             # less noise
             precision = np.eye(levels)
             for one in self.groups:
-                same = one.group_of[:, None] == one.group_of[None, :]
-                precision += same * (self.measured.variance / one.variance)
+                precision += np.equal.outer(one.group_of, one.group_of) * (
+                    self.measured.variance / one.variance
+                )
             each = self.measured.variance * np.diag(np.linalg.inv(precision))
         out = np.repeat(each[:, None], labels, axis=1)
         if self.corrections is None:
@@ -433,15 +434,14 @@ class Intervals:
     ) -> Range:
         """What lies between all of some cells and all that are touched. `answer` gives a sum over
         cells and the variance of its noise, which follows from what was chosen to be measured."""
-        ends = [self._known(mask, answer) for mask in (inside, touched)]
-        (least, first), (most, second) = ends
+        (least, first), (most, second) = (self._known(mask, answer) for mask in (inside, touched))
         widths = [half_width(variance, alpha / 2, self.noise) for variance in (first, second)]
         # what is known without noise is not rounded outwards
         low = float(integer_rows(least - widths[0], least)[0]) if first else least
         high = float(integer_rows(most, most + widths[1])[1]) if second else most
         error = math.sqrt(max(0.0, first, second))
         error += max(0.0, most - least) / (2 * quantile(alpha / 2, self.noise))
-        note = MEASURED if ends[0] == ends[1] else CUT
+        note = MEASURED if (least, first) == (most, second) else CUT
         if self._measured.known and not error:
             note = KNOWN
         return Range(low, max(low, high), error, note)

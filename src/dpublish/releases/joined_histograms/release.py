@@ -382,7 +382,7 @@ class JoinedRelease(ResampledRelease):
                 possible, wide = np.asarray(possible.any(axis=-1)), one.columns
             order = [place for place in indexes if place in wide]
             shape = [self.domain.shape[place] if place in wide else 1 for place in indexes]
-            turned = np.transpose(possible, [wide.index(place) for place in order])
+            turned = possible.transpose([wide.index(place) for place in order])
             out = np.logical_and(out, turned.reshape(shape))
         return out
 

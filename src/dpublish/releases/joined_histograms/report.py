@@ -36,7 +36,6 @@ LIMITS = (
 
 
 def sections(release: JoinedRelease) -> Report:
-    public = release.measured.total is not None
     return Report(
         lead=(
             "This release holds noisy counts of ",
@@ -45,7 +44,10 @@ def sections(release: JoinedRelease) -> Report:
             "made from private rows; the rows themselves are not in it.",
         ),
         tiles=[
-            (f"{release.rows:,}", "rows (public number)" if public else "rows (estimated)"),
+            (
+                f"{release.rows:,}",
+                "rows (estimated)" if release.measured.total is None else "rows (public number)",
+            ),
             (f"{len(release.domain.axes):,}", "columns"),
             (f"{len(release.joined):,}", "joined tables"),
         ],
@@ -85,8 +87,17 @@ def _structure(release: JoinedRelease) -> Section:
         " Columns that are not joined, directly or through others, are independent in this "
         f"release{' given the target' if target else ''}.",
     )
-    head = ("columns", "groups of levels", "chosen", "95% of the noise of a cell")
-    return Section("What was joined", [Paragraph(said), Table(head, rows, right=(1, 2, 3))])
+    return Section(
+        "What was joined",
+        [
+            Paragraph(said),
+            Table(
+                ("columns", "groups of levels", "chosen", "95% of the noise of a cell"),
+                rows,
+                right=(1, 2, 3),
+            ),
+        ],
+    )
 
 
 def _totals(release: JoinedRelease) -> list[Section]:
@@ -101,8 +112,12 @@ def _totals(release: JoinedRelease) -> list[Section]:
         "These numbers were declared as public and taken for true. They were not counted from the "
         "rows, hold exactly here, and are not protected: what follows from them, anyone knows."
     )
-    head = ("which rows", "how many", "source")
-    return [Section("Public totals", [Paragraph(said), Table(head, rows, right=(1,))])]
+    return [
+        Section(
+            "Public totals",
+            [Paragraph(said), Table(("which rows", "how many", "source"), rows, right=(1,))],
+        )
+    ]
 
 
 def _public_table(release: JoinedRelease) -> list[Section]:
@@ -129,8 +144,19 @@ def _public_table(release: JoinedRelease) -> list[Section]:
                 [Paragraph(f"{said} Here these are none: no pair was found to hold.")],
             )
         ]
-    head = ("columns", "about how much of the dependence there holds here")
-    return [Section("From a public table", [Paragraph(said), Table(head, rows, right=(1,))])]
+    return [
+        Section(
+            "From a public table",
+            [
+                Paragraph(said),
+                Table(
+                    ("columns", "about how much of the dependence there holds here"),
+                    rows,
+                    right=(1,),
+                ),
+            ],
+        )
+    ]
 
 
 def _usage(release: JoinedRelease) -> Section:

@@ -83,7 +83,8 @@ class Propagation:
     def errors(self, slope: FloatArray) -> tuple[float, float, float]:
         """Standard deviation by noise, by sampling, and the first-order shrinkage, of a mean with
         this slope."""
-        noise, large = self._noise, self._large
+        noise = self._noise
+        large = self._large
         carried = self._inverse @ slope if large is None else large.solve(slope)
         by_noise = float(((noise.gradient * carried) ** 2).sum()) + noise.coefficient**2 * float(
             slope @ slope

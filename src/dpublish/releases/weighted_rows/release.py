@@ -403,8 +403,9 @@ class WeightedRowsRelease(Release):
     @cached_property
     def limits(self) -> CountedLimits | None:
         """Limits from the tables that were counted; None where none were."""
-        values = self.tables["coefficients"]["value"].to_numpy()
-        measured = read_counts(self.manifest, self.features, values)
+        measured = read_counts(
+            self.manifest, self.features, self.tables["coefficients"]["value"].to_numpy()
+        )
         if measured is None:
             return None
         return CountedLimits(measured, self.features.axes, self.private_rows)

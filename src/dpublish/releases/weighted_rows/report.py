@@ -96,14 +96,13 @@ def _weights(release: WeightedRowsRelease) -> Section:
         f"{release.effective_rows:,.0f} rows without weights "
         f"({release.effective_rows / len(weights):.0%})."
     )
-    row = [f"{value:,.3g}" for value in points]
     drawn, lines = weight_histogram(weights)
     return Section(
         "The weights",
         [
             Paragraph(said),
             Drawing(drawn, Table(("weight", "rows"), lines, right=(1,))),
-            Table(head, [row], right=range(len(head))),
+            Table(head, [[f"{value:,.3g}" for value in points]], right=range(len(head))),
         ],
     )
 
@@ -187,17 +186,27 @@ def _means(release: WeightedRowsRelease) -> list[Section]:
         lines.append((name, plain(before), value, f"{low} to {high}", one.basis))
         note = " ".join([f"{one.note}."] * (one.basis == "bounds") + list(one.warnings))
         lines += [(f"{name}: {note}",)] if note else []
-    head = ("column", "public rows as they are", "weighted", "interval", "rests on")
-    return [Section("Means", [Table(head, lines, right=(1, 2, 3, 4)), *_grouped(release, numbers)])]
+    return [
+        Section(
+            "Means",
+            [
+                Table(
+                    ("column", "public rows as they are", "weighted", "interval", "rests on"),
+                    lines,
+                    right=(1, 2, 3, 4),
+                ),
+                *_grouped(release, numbers),
+            ],
+        )
+    ]
 
 
 def _grouped(release: WeightedRowsRelease, numbers: list[str]) -> list[Block]:
     """Means of the first numbers in the groups of one column of few values."""
-    rows = release.rows
     groups = [
         axis.name
         for axis in release.features.axes
-        if not axis.numeric and 2 <= rows[axis.name].n_unique() <= MAX_GROUPS
+        if not axis.numeric and 2 <= release.rows[axis.name].n_unique() <= MAX_GROUPS
     ]
     by = groups[-1] if groups else None
     values = [name for name in numbers if name != by][:3]
@@ -215,8 +224,14 @@ def _grouped(release: WeightedRowsRelease, numbers: list[str]) -> list[Block]:
         for name in values
         for row in release.means(quoted(name), by=by).iter_rows(named=True)
     ]
-    head = ("mean of", by, "weighted", "interval", "rests on", "effective rows")
-    return [Heading(f"Means by {by}"), Table(head, found, right=(2, 3, 5))]
+    return [
+        Heading(f"Means by {by}"),
+        Table(
+            ("mean of", by, "weighted", "interval", "rests on", "effective rows"),
+            found,
+            right=(2, 3, 5),
+        ),
+    ]
 
 
 def _coefficients(release: WeightedRowsRelease) -> Section:
@@ -231,8 +246,10 @@ def _coefficients(release: WeightedRowsRelease) -> Section:
         "A row's weight is the product of the factors of its values (and of a number that makes "
         f"the mean 1). The {len(largest)} largest of {len(beta):,}:"
     )
-    head = ("column", "value", "coefficient", "factor")
-    return Section("Coefficients", [Paragraph(said), Table(head, rows, right=(2, 3))])
+    return Section(
+        "Coefficients",
+        [Paragraph(said), Table(("column", "value", "coefficient", "factor"), rows, right=(2, 3))],
+    )
 
 
 # Plots of weighted rows.

@@ -131,9 +131,16 @@ def count_table(release: WeightedRowsRelease, columns: Sequence[str], level: flo
         question = release._question(condition, None, values, everyone, None)
         one = release._mean(values, everyone, rows.level, question, share=True)
         value, low, high = rows.of(one.value, one.low, one.high)
-        error = rows.error(one.value, one.standard_error)
-        counts = {"count": value, "standard_error": error, "low": low, "high": high}
-        found.append({**labels, **counts, "basis": one.basis})
+        found.append(
+            {
+                **labels,
+                "count": value,
+                "standard_error": rows.error(one.value, one.standard_error),
+                "low": low,
+                "high": high,
+                "basis": one.basis,
+            }
+        )
     return pl.DataFrame(found, infer_schema_length=None)
 
 
