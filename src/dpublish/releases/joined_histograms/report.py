@@ -87,17 +87,8 @@ def _structure(release: JoinedRelease) -> Section:
         " Columns that are not joined, directly or through others, are independent in this "
         f"release{' given the target' if target else ''}.",
     )
-    return Section(
-        "What was joined",
-        [
-            Paragraph(said),
-            Table(
-                ("columns", "groups of levels", "chosen", "95% of the noise of a cell"),
-                rows,
-                right=(1, 2, 3),
-            ),
-        ],
-    )
+    head = ("columns", "groups of levels", "chosen", "95% of the noise of a cell")
+    return Section("What was joined", [Paragraph(said), Table(head, rows, right=(1, 2, 3))])
 
 
 def _totals(release: JoinedRelease) -> list[Section]:
@@ -112,12 +103,8 @@ def _totals(release: JoinedRelease) -> list[Section]:
         "These numbers were declared as public and taken for true. They were not counted from the "
         "rows, hold exactly here, and are not protected: what follows from them, anyone knows."
     )
-    return [
-        Section(
-            "Public totals",
-            [Paragraph(said), Table(("which rows", "how many", "source"), rows, right=(1,))],
-        )
-    ]
+    table = Table(("which rows", "how many", "source"), rows, right=(1,))
+    return [Section("Public totals", [Paragraph(said), table])]
 
 
 def _public_table(release: JoinedRelease) -> list[Section]:
@@ -144,19 +131,8 @@ def _public_table(release: JoinedRelease) -> list[Section]:
                 [Paragraph(f"{said} Here these are none: no pair was found to hold.")],
             )
         ]
-    return [
-        Section(
-            "From a public table",
-            [
-                Paragraph(said),
-                Table(
-                    ("columns", "about how much of the dependence there holds here"),
-                    rows,
-                    right=(1,),
-                ),
-            ],
-        )
-    ]
+    head = ("columns", "about how much of the dependence there holds here")
+    return [Section("From a public table", [Paragraph(said), Table(head, rows, right=(1,))])]
 
 
 def _usage(release: JoinedRelease) -> Section:

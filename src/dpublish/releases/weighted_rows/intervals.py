@@ -448,10 +448,12 @@ def means_the_same(
             [np.asarray(codes[c]).astype(np.int64) for c in columns],
             len(values),
         )
-        known = np.ones(len(values), dtype=np.bool_)
-        for c in columns:
-            # a number that is '(other)' still has its value in public rows, and none in the tables
-            known &= ~(axes[c].numeric & (codes[c] == axes[c].other_code))
+        # a number that is '(other)' still has its value in public rows, and none in the tables
+        known = ~np.any(
+            [axes[c].numeric & (codes[c] == axes[c].other_code) for c in columns]
+            or [np.zeros(len(values))],
+            axis=0,
+        )
         if np.any(known & ((cover.inside & ~found) | (~cover.touched & found))):
             return False
     if question.column is not None:

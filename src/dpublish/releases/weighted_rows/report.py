@@ -186,19 +186,8 @@ def _means(release: WeightedRowsRelease) -> list[Section]:
         lines.append((name, plain(before), value, f"{low} to {high}", one.basis))
         note = " ".join([f"{one.note}."] * (one.basis == "bounds") + list(one.warnings))
         lines += [(f"{name}: {note}",)] if note else []
-    return [
-        Section(
-            "Means",
-            [
-                Table(
-                    ("column", "public rows as they are", "weighted", "interval", "rests on"),
-                    lines,
-                    right=(1, 2, 3, 4),
-                ),
-                *_grouped(release, numbers),
-            ],
-        )
-    ]
+    head = ("column", "public rows as they are", "weighted", "interval", "rests on")
+    return [Section("Means", [Table(head, lines, right=(1, 2, 3, 4)), *_grouped(release, numbers)])]
 
 
 def _grouped(release: WeightedRowsRelease, numbers: list[str]) -> list[Block]:
@@ -224,14 +213,8 @@ def _grouped(release: WeightedRowsRelease, numbers: list[str]) -> list[Block]:
         for name in values
         for row in release.means(quoted(name), by=by).iter_rows(named=True)
     ]
-    return [
-        Heading(f"Means by {by}"),
-        Table(
-            ("mean of", by, "weighted", "interval", "rests on", "effective rows"),
-            found,
-            right=(2, 3, 5),
-        ),
-    ]
+    head = ("mean of", by, "weighted", "interval", "rests on", "effective rows")
+    return [Heading(f"Means by {by}"), Table(head, found, right=(2, 3, 5))]
 
 
 def _coefficients(release: WeightedRowsRelease) -> Section:
