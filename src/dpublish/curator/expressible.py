@@ -44,13 +44,14 @@ def require_expressible(statistic: Statistic, source: Source, schema: Schema) ->
         and source.texts_only
         and schema.items is not None
     ):
-        if statistic.separator is None:
-            lost = next((name for name in schema.items.items if len(name.split()) > 1), None)
-            where = "blanks"
-        else:
-            separator = statistic.separator
-            lost = next((name for name in schema.items.items if separator in name), None)
-            where = f"'{separator}'"
+        cut = statistic.separator
+        parted = (
+            name
+            for name in schema.items.items
+            if (len(name.split()) > 1 if cut is None else cut in name)
+        )
+        lost = next(parted, None)
+        where = "blanks" if cut is None else f"'{cut}'"
         if lost is not None:
             raise PlanError(
                 f"No row can hold the item '{lost}': texts are cut into items at {where}. "

@@ -96,10 +96,7 @@ def sweep_store(store: Path) -> list[Path]:
 def default_store(ledger: str | Path | Ledger) -> Path:
     """Beside a SQLite ledger, `<ledger>.d`; otherwise `dpublish-releases` in the current folder."""
     text = str(ledger) if not isinstance(ledger, Ledger) else ""
-    if text.startswith("sqlite:///"):
-        return Path(
-            text.removeprefix("sqlite:///") + ".d"
-        ).expanduser()  # as the ledger reads its own path
-    if text and "://" not in text:
-        return Path(text + ".d").expanduser()
+    if text.startswith("sqlite:///") or (text and "://" not in text):
+        # as the ledger reads its own path
+        return Path(text.removeprefix("sqlite:///") + ".d").expanduser()
     return Path("dpublish-releases")

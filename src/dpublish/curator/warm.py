@@ -30,8 +30,6 @@ from dpublish.errors import PublishError, did_you_mean
 from dpublish.quiet import no_logs, quiet_native_code
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from dpublish.declare.statistic import Statistic
     from dpublish.methods.base import Mechanism, Output
     from dpublish.privacy.plan import Plan
@@ -152,8 +150,8 @@ def stand_in(
     elif frame.schema.get("items") is not None:
         return open_source(frame)  # a text file holds no lists
     if isinstance(source, TransactionLines):
-        lines = [" ".join(items) for items in frame["items"]]
-        (folder / "rows.txt").write_text("\n".join(lines), encoding="utf-8")
+        lines = "\n".join(" ".join(items) for items in frame["items"])
+        (folder / "rows.txt").write_text(lines, encoding="utf-8")
         return TransactionLines(folder / "rows.txt")
     if isinstance(source, DelimitedFile):
         frame.write_csv(folder / "rows.csv")
@@ -204,8 +202,7 @@ def _stamp(plan: Plan, source: str) -> str:
     and the machine."""
     import numba
 
-    package = Path(__file__).parents[1]
-    files = [path.stat() for path in package.rglob("*.py")]
+    files = [path.stat() for path in Path(__file__).parents[1].rglob("*.py")]
     facts = [
         plan.method,
         dict(plan.parameters),

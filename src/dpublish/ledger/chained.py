@@ -7,9 +7,9 @@ is held.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import BigInteger, Connection, bindparam, insert, update
 
@@ -23,6 +23,8 @@ from dpublish.ledger.snapshot import Snapshot, altered
 from dpublish.ledger.tables import entries, ledgers
 from dpublish.ledger.witness import in_force, witness_at
 from dpublish.privacy.cost import Budget, show
+
+T = TypeVar("T")
 
 _RESERVE = (
     update(ledgers)
@@ -92,11 +94,7 @@ class ChainedLedger(Ledger):
         return self._database.attempt(lambda: self._looked(deep=False))
 
     def history(self) -> list[Entry]:
-        def once() -> list[Entry]:
-            with self._reading() as snapshot:
-                return snapshot.history()
-
-        return self._database.attempt(once)
+        return self._look(Snapshot.history)
 
     def _looked(self, *, deep: bool) -> Status:
         with self._reading() as snapshot:
@@ -105,9 +103,7 @@ class ChainedLedger(Ledger):
         # on.
         heard = self.heard()
         with self._reading() as snapshot:
-            head = snapshot.head()
-            if deep:
-                snapshot.walk(head)
+            head = snapshot.walk() if deep else snapshot.head()
             for anchor, mark in heard:
                 if mark is not None:
                     snapshot.check_anchor(head, mark, anchor.shown)
@@ -127,19 +123,32 @@ class ChainedLedger(Ledger):
         with self._database.writing() as connection:
             yield Snapshot(connection, self.ledger_id, name=self.name, budget=self.budget)
 
-    def _note(self, detail: Mapping[str, Any]) -> Record:
-        """Chain a fact beside the payments. Each is noted once, whatever happens to the
-        connection."""
-        key = chain.token()
+    def _look(self, look: Callable[[Snapshot], T]) -> T:
+        """What one snapshot shows, looked at again after a passing fault."""
+
+        def once() -> T:
+            with self._reading() as snapshot:
+                return look(snapshot)
+
+        return self._database.attempt(once)
+
+    def _enter(self, write: Callable[[Snapshot], Record]) -> Record:
+        """The entry that one transaction appends, once whatever happens to the connection; or the
+        one that has its key."""
 
         def once() -> Record:
             try:
                 with self._writing() as snapshot:
-                    return self.append(snapshot, "note", key, Quanta(), detail)
+                    return write(snapshot)
             except AlreadyThere as taken:
                 return taken.record
 
         return self._database.attempt(once)
+
+    def _note(self, detail: Mapping[str, Any]) -> Record:
+        """Chain a fact beside the payments."""
+        key = chain.token()
+        return self._enter(lambda snapshot: self.append(snapshot, "note", key, Quanta(), detail))
 
     def append(
         self,
@@ -156,9 +165,8 @@ class ChainedLedger(Ledger):
         it."""
         row = None
         if charged.within(self._cap):  # also keeps the numbers within 64 bits
-            amounts = {"epsilon": charged.epsilon, "delta": charged.delta, "rho": charged.rho}
             row = snapshot.connection.execute(
-                _RESERVE, {"id": self.ledger_id, **amounts}
+                _RESERVE, {"id": self.ledger_id, **charged._asdict()}
             ).one_or_none()
         if self._take_up(snapshot) and trusted:
             raise LedgerUnavailable(
@@ -183,11 +191,14 @@ class ChainedLedger(Ledger):
         # that the row is ours.
         marks = [] if trusted else self._required_marks()
         head = snapshot.record_at(seq - 1)
-        # the update compared with the cap in the row, which is the ledger's own only while nobody
-        # touched it
-        if (row.cap_epsilon, row.cap_delta, row.cap_rho) != tuple(self._cap):
-            raise altered()
-        if head is None or head.spent != spent.minus(charged) or (trusted and head != trusted):
+        if (
+            # the update compared with the cap in the row, which is the ledger's own only while
+            # nobody touched it
+            (row.cap_epsilon, row.cap_delta, row.cap_rho) != tuple(self._cap)
+            or head is None
+            or head.spent != spent.minus(charged)
+            or (trusted and head != trusted)
+        ):
             raise altered()
         for anchor, mark in marks:
             snapshot.check_anchor(head, mark, anchor.shown)
@@ -240,11 +251,10 @@ class ChainedLedger(Ledger):
 
     def _exceeded(self, head: Record, charged: Quanta) -> BudgetExceeded:
         left = self._cap.minus(head.spent)
-        short = charged.beyond(left)
         rounding = (
             " The shortage is only the rounding of fractions to the ledger's smallest unit: ask "
             "for what is left."
-            if max(short) <= 1000
+            if max(charged.beyond(left)) <= 1000
             else ""
         )
         return BudgetExceeded(
@@ -294,14 +304,8 @@ class ChainedLedger(Ledger):
 
     def _cover(self, anchors: Collection[Anchor], record: Record, *, first: bool) -> None:
         def hash_at(seq: int) -> str | None:
-            if seq == record.seq - 1:
-                return record.previous
-
-            def once() -> str | None:
-                with self._reading() as snapshot:
-                    return snapshot.hash_at(seq)
-
-            return self._database.attempt(once)
+            before = seq == record.seq - 1
+            return record.previous if before else self._look(lambda one: one.hash_at(seq))
 
         def trail_after(seq: int) -> list[Mark]:
             before = Mark(
@@ -309,12 +313,7 @@ class ChainedLedger(Ledger):
             )
             if seq >= before.seq - 1:  # as a rule the anchor follows step by step
                 return [before] if seq < before.seq else []
-
-            def once() -> list[Mark]:
-                with self._reading() as snapshot:
-                    return snapshot.trail(record, seq)
-
-            return self._database.attempt(once)
+            return self._look(lambda snapshot: snapshot.trail(record, seq))
 
         protects = Protects.from_json(record.detail.get(CARRIED))
         for anchor in anchors:

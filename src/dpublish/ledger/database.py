@@ -151,10 +151,8 @@ def classify(error: BaseException) -> Fault:
     original = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(original, sqlite3.Error):
         name = str(getattr(original, "sqlite_errorname", "") or "")
-        for prefix, fault in _SQLITE_FAULTS.items():
-            if name.startswith(prefix):
-                return fault
-        return Fault("the file cannot be used")
+        known = (fault for prefix, fault in _SQLITE_FAULTS.items() if name.startswith(prefix))
+        return next(known, Fault("the file cannot be used"))
     state = str(getattr(original, "sqlstate", "") or "")
     for length in (5, 2):
         if len(state) == 5 and state[:length] in _POSTGRES_FAULTS:

@@ -18,10 +18,10 @@ from dpublish.ledger.base import BY, Actor, Ledger, Protects, Status
 from dpublish.ledger.chain import Quanta, Record
 from dpublish.ledger.chained import insert_record
 from dpublish.ledger.database import Database, Target, parse_target
-from dpublish.ledger.snapshot import MERGED, Snapshot, budget_of, notes_of
+from dpublish.ledger.snapshot import GONE, MERGED, Snapshot, budget_of, notes_of
 from dpublish.ledger.sql import SqlLedger
 from dpublish.ledger.state import Place, checked_name, folded, places_of, spelled_alike
-from dpublish.ledger.tables import entries, ledgers
+from dpublish.ledger.tables import ledgers
 from dpublish.ledger.witness import in_force, place_of, witness_at
 from dpublish.privacy.cost import Budget
 
@@ -156,10 +156,9 @@ def merge(url: str | Path, *, name: str, patience: float, actor: Actor | None = 
 
         def look() -> list[Found]:
             with database.reading() as connection:
-                alike = _spellings(connection, name)
                 return [
                     _read_budget(connection, target, spelling, ledger_id)
-                    for spelling, ledger_id in alike.items()
+                    for spelling, ledger_id in _spellings(connection, name).items()
                 ]
 
         parts = [_opened(database, target, found, actor) for found in database.attempt(look)]
@@ -177,16 +176,14 @@ def _opened(database: Database, target: Target, found: Found, actor: Actor | Non
         with database.reading() as connection:
             return in_force(note.detail for note in notes_of(connection, ledger_id))
 
-    places = database.attempt(look)
-    witnesses = {place: witness_at(place, ledger_id, database.patience) for place in places}
-    anchor = Anchor(ledger_id, patience=database.patience)
+    patience = database.patience
     ledger = SqlLedger(
         database,
-        anchor,
+        Anchor(ledger_id, patience=patience),
         name=name,
         budget=found.budget,
         actor=actor or Actor.here(PYTHON),
-        witnesses=witnesses,
+        witnesses={one: witness_at(one, ledger_id, patience) for one in database.attempt(look)},
     )
     if found.alike:
         ledger.blocked = spelled_alike(name, [name, *found.alike], target.shown)
@@ -349,9 +346,8 @@ def _find_or_make(
 def _spellings(connection: Connection, name: str) -> dict[str, str]:
     """Name and id of every ledger that is called so, in whatever spelling, without those that were
     merged into another."""
-    gone = select(entries.c.ledger_id).where(entries.c.kind == "write-off", entries.c.key == MERGED)
     rows = connection.execute(
-        select(ledgers.c.name, ledgers.c.ledger_id).where(ledgers.c.ledger_id.not_in(gone))
+        select(ledgers.c.name, ledgers.c.ledger_id).where(ledgers.c.ledger_id.not_in(GONE))
     )
     return {str(row.name): row.ledger_id for row in rows if folded(str(row.name)) == folded(name)}
 
@@ -362,8 +358,8 @@ def _lookup(
     alike = _spellings(connection, name)
     if not alike:
         if budget is None:
-            names = [str(row.name) for row in connection.execute(select(ledgers.c.name))]
-            raise _missing(target, name, names)
+            names = connection.execute(select(ledgers.c.name)).scalars()
+            raise _missing(target, name, list(map(str, names)))
         return None
     # with several, the exact spelling can still be looked at
     spelling = name if name in alike or len(alike) > 1 else next(iter(alike))
@@ -477,9 +473,8 @@ def merged(database: Database, parts: Sequence[SqlLedger]) -> SqlLedger:
 
 
 def _use_up(ledger: SqlLedger, view: Snapshot, cap: Quanta, kept: str) -> None:
-    head = view.head()
     detail = {"reason": "merged into the ledger of the same name", "into": kept}
-    ledger.append(view, "write-off", MERGED, cap.minus(head.spent), detail)
+    ledger.append(view, "write-off", MERGED, cap.minus(view.head().spent), detail)
 
 
 def _charge(

@@ -23,8 +23,8 @@ def payment_problems(ledger: Ledger, manifest: Mapping[str, Any]) -> list[str]:
     manifest says."""
     receipt = manifest["receipt"]
     key = receipt.get("key")
-    debits = {entry.key: entry for entry in ledger.history() if entry.kind == "debit"}
-    entry = debits.get(key) if isinstance(key, str) else None
+    debits = (entry for entry in ledger.history() if entry.kind == "debit")
+    entry = next((debit for debit in debits if debit.key == key), None)
     if entry is None or receipt.get("head_hash") != entry.hash:
         return [
             f"The ledger holds no such payment (key '{str(key)[:80]}'): this release was not paid "

@@ -91,8 +91,7 @@ class KnownLedgers:
 
     def __init__(self, people: Population) -> None:
         self._people = people
-        path = state_directory() / "populations" / f"{people.key[:32]}.json"
-        self._file = _ListFile(path)
+        self._file = _ListFile(state_directory() / "populations" / f"{people.key[:32]}.json")
 
     def read(self) -> list[OtherBudget]:
         return self._parsed(self._file.read())
@@ -118,10 +117,9 @@ class KnownLedgers:
 
     def where(self, ledger_id: str) -> str | None:
         """Where this machine has used a ledger; for the curator's eyes."""
-        for row in (self._file.read() or {}).get("ledgers", ()):
-            if row.get("ledger_id") == ledger_id:
-                return str(row.get("location"))
-        return None
+        rows = (self._file.read() or {}).get("ledgers", ())
+        where = (str(row.get("location")) for row in rows if row.get("ledger_id") == ledger_id)
+        return next(where, None)
 
     def _parsed(self, value: Value | None) -> list[OtherBudget]:
         try:
@@ -132,8 +130,9 @@ class KnownLedgers:
 
 def recorded(records: Iterable[Record]) -> list[OtherBudget]:
     """The other budgets that entries of a ledger name, each once."""
-    rows = [row for record in records for row in record.detail.get(SHARED, ())]
-    found = map(OtherBudget.from_json, rows)
+    found = (
+        OtherBudget.from_json(row) for record in records for row in record.detail.get(SHARED, ())
+    )
     return list({(one.ledger_id, _people(one).key): one for one in found}.values())
 
 
@@ -178,8 +177,9 @@ def _at_home(ledger: SqlLedger, snapshot: Snapshot, people: Population) -> bool:
     are listed here."""
     here = {one.ledger_id for one in KnownLedgers(people).read()}
     named = {one.ledger_id for one in _named(snapshot, people)}
-    known = snapshot.find(POPULATION, people.key) is not None
-    return known and (ledger.ledger_id in here or here <= named)
+    return snapshot.find(POPULATION, people.key) is not None and (
+        ledger.ledger_id in here or here <= named
+    )
 
 
 def _refuse_second(
@@ -193,29 +193,33 @@ def _refuse_second(
 
 def listed(ledger: SqlLedger, people: Population, others: Iterable[OtherBudget]) -> None:
     """This machine lists the ledger among those of its people, if nobody else came first."""
-    mine = own(ledger.ledger_id, ledger.name, ledger.budget, people)
-    known = {one.ledger_id for one in others}
-    KnownLedgers(people).add(mine, location=ledger.location, known=known)
+    KnownLedgers(people).add(
+        own(ledger.ledger_id, ledger.name, ledger.budget, people),
+        location=ledger.location,
+        known={one.ledger_id for one in others},
+    )
 
 
 def registrations(snapshot: Snapshot) -> list[Population]:
-    found = (Population.of_record(record) for record in snapshot.populations())
+    found = map(Population.of_record, snapshot.populations())
     return [people for people in found if people is not None]
 
 
 def unnamed(ledger: SqlLedger, snapshot: Snapshot, people: Population) -> list[OtherBudget]:
     """The other ledgers of these people that this one's chain does not name yet."""
     named = {one.ledger_id for one in _named(snapshot, people)}
-    found = _others(ledger, snapshot, people, unregistered=False)
-    return [one for one in found if one.ledger_id not in named]
+    return [
+        one
+        for one in _others(ledger, snapshot, people, unregistered=False)
+        if one.ledger_id not in named
+    ]
 
 
 def name_others(ledger: SqlLedger, snapshot: Snapshot, people: Population) -> Record | None:
     """Note the other ledgers of these people in the chain, each once."""
     news = [one.to_json() for one in unnamed(ledger, snapshot, people)]
-    if not news:
-        return None
-    return ledger.append(snapshot, "note", chain.token(), Quanta(), {SHARED: news})
+    note = {SHARED: news}
+    return ledger.append(snapshot, "note", chain.token(), Quanta(), note) if news else None
 
 
 def _others(

@@ -11,6 +11,7 @@ from dpublish.ledger.anchor import Anchor, Seen, rolled_back, thinned
 from dpublish.ledger.base import Status
 from dpublish.ledger.chain import Record
 from dpublish.ledger.chained import AlreadyThere, ChainedLedger, mark_of
+from dpublish.ledger.snapshot import Snapshot
 from dpublish.ledger.witness import REMOVED, WITNESS, place_of, read_head, witness_at
 
 
@@ -49,12 +50,7 @@ class RecoverableLedger(ChainedLedger):
                 f"The head line speaks of ledger {ledger_id}; this is {self.ledger_id}. Nothing "
                 f"was changed."
             )
-
-        def once() -> tuple[int, str | None]:
-            with self._reading() as snapshot:
-                return snapshot.head().seq, snapshot.hash_at(seq)
-
-        newest, found = self._database.attempt(once)
+        newest, found = self._look(lambda snapshot: (snapshot.head().seq, snapshot.hash_at(seq)))
         if found != hash:
             raise rolled_back("the head line given", newest, seq)
 
@@ -103,14 +99,7 @@ class RecoverableLedger(ChainedLedger):
 
     def adopt(self) -> None:
         """First use on this machine: verify everything, then trust the head from now on."""
-
-        def once() -> Record:
-            with self._reading() as snapshot:
-                head = snapshot.head()
-                snapshot.walk(head)
-                return head
-
-        head = self._database.attempt(once)
+        head = self._look(Snapshot.walk)
         self._cover([self._anchor], head, first=True)
         self.vouch(head)
 
@@ -139,7 +128,13 @@ class RecoverableLedger(ChainedLedger):
         record = self._database.attempt(self._intact)
         for seen in apart:
             record = self._write_off(seen)
-        following = self._database.attempt(lambda: self._anchored(record))
+        following = self._look(
+            lambda snapshot: Seen(
+                mark=mark_of(record),
+                protects=snapshot.protects(record),
+                trail=thinned(snapshot.trail(record, -1), record.seq),
+            )
+        )
         for anchor, old in held:
             if old is not None or anchor is self._anchor:  # a witness that is gone is not made anew
                 anchor.replace(following, instead_of=old.mark if old else None)
@@ -147,15 +142,7 @@ class RecoverableLedger(ChainedLedger):
     def _intact(self) -> Record:
         with self._reading() as snapshot:
             self._take_up(snapshot)
-            head = snapshot.head()
-            snapshot.walk(head)
-            return head
-
-    def _anchored(self, record: Record) -> Seen:
-        with self._reading() as snapshot:
-            protects = snapshot.protects(record)
-            trail = snapshot.trail(record, -1)
-        return Seen(mark=mark_of(record), trail=thinned(trail, record.seq), protects=protects)
+            return snapshot.walk()
 
     def _write_off(self, seen: Seen) -> Record:
         def once() -> Record:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from sqlalchemy import Connection, bindparam, false, func, or_, select
+from sqlalchemy import Connection, Select, bindparam, false, func, or_, select
 
 from dpublish.errors import LedgerUnavailable, PublishError
 from dpublish.ledger import chain
@@ -42,6 +42,10 @@ _NEWEST_NOTE = select(func.max(entries.c.seq)).where(
 
 MERGED: Final = "merged"
 """The key of the write-off that uses up a ledger which was merged into another."""
+GONE: Final = select(entries.c.ledger_id).where(
+    entries.c.kind == "write-off", entries.c.key == MERGED
+)
+"""The ledgers that were merged into another."""
 
 _LONGEST_TRAIL = 1000  # entries read at once for an anchor that has not followed the ledger
 
@@ -59,22 +63,18 @@ class Snapshot:
         self._cap = Quanta.of_cap(budget)
 
     def find(self, kind: EntryKind, key: str) -> Record | None:
-        row = self.connection.execute(
-            _BY_KEY, {"id": self.ledger_id, "kind": kind, "key": key}
-        ).one_or_none()
-        if row is None:
-            return None
-        record = Record.read(row.record, row.hash)
-        if (record.ledger_id, record.kind, record.key) != (self.ledger_id, kind, key):
-            raise altered()
-        return record
+        return self._one(_BY_KEY, kind=kind, key=key)
 
     def record_at(self, seq: int) -> Record | None:
-        row = self.connection.execute(_BY_SEQ, {"id": self.ledger_id, "seq": seq}).one_or_none()
+        return self._one(_BY_SEQ, seq=seq)
+
+    def _one(self, query: Select[tuple[str, str]], **asked: object) -> Record | None:
+        """The entry of this ledger that the columns name, if its text says the same of it."""
+        row = self.connection.execute(query, {"id": self.ledger_id, **asked}).one_or_none()
         if row is None:
             return None
         record = Record.read(row.record, row.hash)
-        if record.seq != seq or record.ledger_id != self.ledger_id:
+        if record.ledger_id != self.ledger_id or asked != {n: getattr(record, n) for n in asked}:
             raise altered()
         return record
 
@@ -181,24 +181,21 @@ class Snapshot:
             ledgers.c.ledger_id.in_(registered),
             ledgers.c.ledger_id.not_in(some) if unregistered else false(),
         )
-        merged = (entries.c.kind == "write-off") & (entries.c.key == MERGED)
-        gone = select(entries.c.ledger_id).where(merged)
         rows = self.connection.execute(
             select(ledgers.c.ledger_id, ledgers.c.name).where(
-                candidate, ledgers.c.ledger_id != self.ledger_id, ledgers.c.ledger_id.not_in(gone)
+                candidate, ledgers.c.ledger_id != self.ledger_id, ledgers.c.ledger_id.not_in(GONE)
             )
         ).all()
-        found = []
-        for row in rows:
-            budget = budget_of(self.connection, row.ledger_id)
-            if budget is not None:  # else it says so itself when it is opened
-                other = Snapshot(self.connection, row.ledger_id, name=row.name, budget=budget)
-                found += [
-                    own(row.ledger_id, row.name, budget, theirs)
-                    for theirs in other.paid_for()
-                    if theirs.key == people.key
-                ]
-        return found
+        budgets = [(row, budget_of(self.connection, row.ledger_id)) for row in rows]
+        return [
+            own(row.ledger_id, row.name, budget, theirs)
+            for row, budget in budgets
+            if budget is not None  # else it says so itself when it is opened
+            for theirs in Snapshot(
+                self.connection, row.ledger_id, name=row.name, budget=budget
+            ).paid_for()
+            if theirs.key == people.key
+        ]
 
     def same_requests(self, asked: Mapping[str, Any]) -> list[Record]:
         """Debits for this very request and cost, newest first. Records are canonical text, so equal
@@ -213,10 +210,9 @@ class Snapshot:
             .where(entries.c.ledger_id == self.ledger_id, entries.c.kind == "debit", *parts)
             .order_by(entries.c.seq.desc())
         )
-        found = [Record.read(row.record, row.hash) for row in rows]
         return [
             record
-            for record in found
+            for record in (Record.read(row.record, row.hash) for row in rows)
             if all(record.detail[name] == asked[name] for name in ("cost", "what"))
         ]
 
@@ -248,9 +244,10 @@ class Snapshot:
         )
         return [_entry(Record.read(row.record, row.hash), row.hash) for row in rows]
 
-    def walk(self, head: Record) -> None:
+    def walk(self) -> Record:
         """Recompute the chain and the sums from the first entry to the head, and compare every
-        stored column."""
+        stored column. The head."""
+        head = self.head()
         rows = self.connection.execute(
             select(entries).where(entries.c.ledger_id == self.ledger_id).order_by(entries.c.seq)
         )
@@ -281,6 +278,7 @@ class Snapshot:
             previous, last = row.hash, record.seq
         if last != head.seq or previous != chain.digest(head.text()):
             raise altered()
+        return head
 
     def status(self, head: Record) -> Status:
         rows = self.connection.execute(
@@ -319,16 +317,9 @@ class Snapshot:
         )
 
     def _overspent(self) -> Cost:
-        rows = self.connection.execute(
-            select(entries.c.record, entries.c.hash).where(
-                entries.c.ledger_id == self.ledger_id, entries.c.kind == "write-off"
-            )
-        )
         total = Quanta()
-        for row in rows:
-            total = total.plus(
-                Quanta(*Record.read(row.record, row.hash).detail.get("overspent", ()))
-            )
+        for record in _records_of(self.connection, self.ledger_id, "write-off"):
+            total = total.plus(Quanta(*record.detail.get("overspent", ())))
         return total.cost()
 
 

@@ -121,20 +121,19 @@ class SqlLedger(RecoverableLedger):
         key, recorded, converted = self._checked(key, cost, what)
         charged, people = Quanta.of_cost(converted), Population.of_request(recorded)
 
-        def once() -> None:
-            with self._reading() as snapshot:
-                if snapshot.find("debit", key) is not None:
-                    return
-                head, protects = snapshot.head(), words_of(recorded)
-                self._pinned(snapshot.protects(head), protects, "debit")
-                if not again:
-                    _require_new(snapshot, key, {"cost": cost.to_json(), "what": recorded})
-                if not charged.within(self._cap.minus(head.spent)):
-                    raise self._exceeded(head, charged)
-                if people is not None:
-                    require_asked_for(self, snapshot, people, protects)
+        def look(snapshot: Snapshot) -> None:
+            if snapshot.find("debit", key) is not None:
+                return
+            head, protects = snapshot.head(), words_of(recorded)
+            self._pinned(snapshot.protects(head), protects, "debit")
+            if not again:
+                _require_new(snapshot, key, {"cost": cost.to_json(), "what": recorded})
+            if not charged.within(self._cap.minus(head.spent)):
+                raise self._exceeded(head, charged)
+            if people is not None:
+                require_asked_for(self, snapshot, people, protects)
 
-        self._database.attempt(once)
+        self._look(look)
 
     def _checked(
         self, key: str, cost: Cost, what: Mapping[str, object]
@@ -198,28 +197,18 @@ class SqlLedger(RecoverableLedger):
         """Compare and set: the entry `drawing` of a key is unique, so one call appends it."""
         token = chain.token()
 
-        def once() -> Record:
-            try:
-                with self._writing() as snapshot:
-                    if snapshot.find("debit", key) is None:
-                        raise BudgetError(f"The key '{key}' was never paid for.")
-                    return self.append(
-                        snapshot, DRAWING, key, Quanta(), {**detail, "attempt": token}
-                    )
-            except AlreadyThere as taken:
-                return taken.record
+        def write(snapshot: Snapshot) -> Record:
+            if snapshot.find("debit", key) is None:
+                raise BudgetError(f"The key '{key}' was never paid for.")
+            return self.append(snapshot, DRAWING, key, Quanta(), {**detail, "attempt": token})
 
-        record = self._database.attempt(once)
+        record = self._enter(write)
         crashpoints.reach("drawing.committed")
         self.vouch(record)
         return bool(record.detail["attempt"] == token)
 
     def allow_second_budget(self) -> None:
-        def once() -> bool:
-            with self._reading() as snapshot:
-                return snapshot.may_be_second()
-
-        if not self._database.attempt(once):
+        if not self._look(Snapshot.may_be_second):
             self.vouch(self._note({SECOND: True}))
 
     def seal(
@@ -238,18 +227,14 @@ class SqlLedger(RecoverableLedger):
         if manifest is not None:
             detail["manifest"] = manifest
 
-        def once() -> Record:
-            try:
-                with self._writing() as snapshot:
-                    if snapshot.find("debit", key) is None:
-                        raise BudgetError(
-                            f"The key '{key}' was never paid for, so it cannot have an answer."
-                        )
-                    return self.append(snapshot, "seal", key, Quanta(), detail)
-            except AlreadyThere as taken:
-                return taken.record
+        def write(snapshot: Snapshot) -> Record:
+            if snapshot.find("debit", key) is None:
+                raise BudgetError(
+                    f"The key '{key}' was never paid for, so it cannot have an answer."
+                )
+            return self.append(snapshot, "seal", key, Quanta(), detail)
 
-        record = self._database.attempt(once)
+        record = self._enter(write)
         crashpoints.reach("seal.committed")
         sealed = record.detail
         if (sealed["sha256"], sealed["size"]) != (sha256, size) or manifest not in (
@@ -266,23 +251,21 @@ class SqlLedger(RecoverableLedger):
     def answer(self, key: str) -> Sealed | None:
         key = _checked_key(key)
 
-        def once() -> Record | None:
-            with self._reading() as snapshot:
-                self._take_up(snapshot)
-                return snapshot.find("seal", key)
+        def look(snapshot: Snapshot) -> Record | None:
+            self._take_up(snapshot)
+            return snapshot.find("seal", key)
 
-        record = self._database.attempt(once)
+        record = self._look(look)
         if record is None:
             return None
         self.vouch(record)
-        detail = record.detail
         return Sealed(
             key=key,
-            sha256=detail["sha256"],
-            size=detail["size"],
-            location=detail["location"],
+            sha256=record.detail["sha256"],
+            size=record.detail["size"],
+            location=record.detail["location"],
             created=record.created,
-            manifest=detail.get("manifest"),
+            manifest=record.detail.get("manifest"),
         )
 
     def take_note_of_others(self) -> None:

@@ -195,10 +195,9 @@ class Place:
     @classmethod
     def like(cls, location: str, name: str) -> Place | None:
         """The place of a ledger that was here under this name, in whatever spelling."""
-        for _, value in _places():
-            if value["location"] == location and folded(value["name"]) == folded(name):
-                return cls(location, value["name"])
-        return None
+        was_here = (value["name"] for _, value in _places() if value["location"] == location)
+        found = next((one for one in was_here if folded(one) == folded(name)), None)
+        return None if found is None else cls(location, found)
 
     @property
     def path(self) -> Path:
@@ -249,8 +248,7 @@ def remember(path: str | Path) -> None:
         return
     kept = state_directory() / _PRIVATE_FILES
     with JsonFile(kept).locked():  # another process may be adding to it
-        lines = "\n".join(sorted(_remembered() | new))
-        replace_owned(kept, (lines + "\n").encode())
+        replace_owned(kept, "".join(f"{one}\n" for one in sorted(_remembered() | new)).encode())
 
 
 def is_remembered(path: str | Path) -> bool:
@@ -280,10 +278,8 @@ def sweep_state() -> list[Path]:
     and is left alone."""
     removed = []
     for temporary in sorted(state_directory().glob("*/.*.tmp")):
-        file = JsonFile(
-            temporary.with_name(temporary.name.removeprefix(".").removesuffix(".tmp") + ".json")
-        )
-        with suppress(LedgerUnavailable, OSError), file.locked(patience=0.0):
+        kept = temporary.with_name(f"{temporary.name.removeprefix('.').removesuffix('.tmp')}.json")
+        with suppress(LedgerUnavailable, OSError), JsonFile(kept).locked(patience=0.0):
             temporary.unlink()
             removed.append(temporary)
     return removed

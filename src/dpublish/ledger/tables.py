@@ -152,14 +152,14 @@ def refuse_newer(found: int) -> None:
         )
 
 
-def migrate(connection: Connection) -> None:
-    """Bring the tables up to date inside the caller's write transaction."""
+def migrate(connection: Connection, newest: int | None = None) -> None:
+    """Bring the tables up to date, or to a version, inside the caller's write transaction."""
     postgres = connection.dialect.name == "postgresql"
     if postgres:
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
     found = version(connection)
     refuse_newer(found)
-    for number, statements in enumerate(MIGRATIONS[found:], start=found + 1):
+    for number, statements in enumerate(MIGRATIONS[found:newest], start=found + 1):
         for statement in statements[1 if postgres else 0]:
             connection.execute(text(statement))
         connection.execute(insert(schema_versions).values(version=number))

@@ -12,8 +12,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from sqlalchemy import Connection, inspect, text
 
@@ -21,8 +22,6 @@ from dpublish.errors import LedgerUnavailable, PlanError
 from dpublish.ledger.anchor import Anchor
 from dpublish.ledger.database import Database, parse_target
 from dpublish.ledger.state import JsonFile, Value, state_directory
-
-T = TypeVar("T")
 
 WITNESS: Final = "witness"
 REMOVED: Final = "removed"
@@ -142,25 +141,20 @@ class _Row:
     def read(self) -> Value | None:
         if self._target.path is not None and not self._target.path.exists():
             return None
-        return self._with(
-            create=False, work=lambda database: database.attempt(lambda: self._read(database))
-        )
+        with self._database(create=False) as database:
+            return database.attempt(lambda: self._read(database))
 
     def update(self, change: Callable[[Value | None], Value | None]) -> None:
-        def work(database: Database) -> None:
+        with self._database(create=True) as database:
             database.attempt(lambda: self._update(database, change))
-
-        self._with(create=True, work=work)
 
     def unreadable(self) -> LedgerUnavailable:
         return _unreadable(self.shown)
 
-    def _with(self, *, create: bool, work: Callable[[Database], T]) -> T:
-        database = Database(self._target, patience=self._patience, create=create, role="witness")
-        try:
-            return work(database)
-        finally:
-            database.close()
+    def _database(self, *, create: bool) -> closing[Database]:
+        return closing(
+            Database(self._target, patience=self._patience, create=create, role="witness")
+        )
 
     def _read(self, database: Database) -> Value | None:
         with database.reading() as connection:

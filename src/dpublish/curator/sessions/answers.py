@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.curator.sessions.files import canonical
-from dpublish.declare.domain import Domain
+from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
 from dpublish.estimate import Estimate
 from dpublish.methods.online.state import Query
@@ -98,8 +98,7 @@ def read_query(
         if support is not None:
 
             def holds(rows: IntArray) -> IntArray:
-                inside = selection.cover(rows.__getitem__, rows.shape[1]).inside
-                return inside.astype(np.int64)
+                return selection.cover(rows.__getitem__, rows.shape[1]).inside.astype(np.int64)
 
             return Query(holds(support) * resolution, query, holds)
         return Query(predicate_flags(selection, domain) * resolution, query)
@@ -138,12 +137,8 @@ def checked_selection(text: str, domain: Domain) -> Selection:
             f"declared bounds."
         )
     if selection.touched != selection.inside:
-        names = [
-            domain.axes[index].name
-            for index in sorted(columns_of(node))
-            if domain.axes[index].numeric
-        ]
-        edges = "; ".join(f"{name}: {_edges_text(domain, name)}" for name in names)
+        axes = (domain.axes[index] for index in sorted(columns_of(node)))
+        edges = "; ".join(f"{axis.name}: {_edges_text(axis)}" for axis in axes if axis.numeric)
         raise QueryError(
             f"'{text}' cuts a bin, and a session counts whole bins. Use the edges of the bins "
             f"({edges})."
@@ -161,6 +156,5 @@ def predicate_flags(selection: Selection, domain: Domain) -> IntArray:
     return selection.cover(codes, domain.size).inside.astype(np.int64)
 
 
-def _edges_text(domain: Domain, name: str) -> str:
-    labels = domain.axis(name).labels
-    return ", ".join(labels[:6]) + (", ..." if len(labels) > 6 else "")
+def _edges_text(axis: Axis) -> str:
+    return ", ".join(axis.labels[:6]) + (", ..." if len(axis.labels) > 6 else "")

@@ -257,10 +257,11 @@ class OnlineSession:
         for entry in entries:
             query = None
             if entry.get("label") == "hard":
-                if "weights" in entry:
-                    query = Query(np.array(entry["weights"], dtype=np.int64), LINEAR)
-                else:
-                    query = self._read(entry["query"])
+                query = (
+                    Query(np.array(entry["weights"], dtype=np.int64), LINEAR)
+                    if "weights" in entry
+                    else self._read(entry["query"])
+                )
             self._take_in(entry, query)
         self._mark()
 
@@ -491,10 +492,11 @@ def set_up(
             mechanism.statistic(plan), source, plan.schema, key=receipt.rows_key, progress=None
         )
         require_unchanged(source)
-        if plan.settings.support is None:
-            counts = dense_counts(numbers.cells, numbers.counts, domain.size)
-        else:
-            counts = np.stack(numbers).astype(np.int64)
+        counts = (
+            dense_counts(numbers.cells, numbers.counts, domain.size)
+            if plan.settings.support is None
+            else np.stack(numbers).astype(np.int64)
+        )
         reach("online:counted")
         # said first: a run that is interrupted while the entry is written may have written it
         run.drew = True
