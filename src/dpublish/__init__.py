@@ -82,22 +82,25 @@ if TYPE_CHECKING:
         RandomSubsets as RandomSubsets,
     )
 
-_QUERIES = (
-    "HalfspaceQueries",
-    "Intervals",
-    "LinearQueries",
-    "Marginals",
-    "MixedQueries",
-    "Parities",
-    "Predicates",
-    "RandomSubsets",
-)
-_CURATOR = {
+_HOMES = {
+    # for curators
     **{
         method.class_name: method.mechanism.partition(":")[0]
         for method in methods("release", "online").values()
     },
-    **dict.fromkeys(_QUERIES, "dpublish.workloads.query_classes"),
+    **dict.fromkeys(
+        (
+            "HalfspaceQueries",
+            "Intervals",
+            "LinearQueries",
+            "Marginals",
+            "MixedQueries",
+            "Parities",
+            "Predicates",
+            "RandomSubsets",
+        ),
+        "dpublish.workloads.query_classes",
+    ),
     "Budget": "dpublish.privacy.cost",
     "Cost": "dpublish.privacy.cost",
     "Curator": "dpublish.curator.gate",
@@ -114,33 +117,34 @@ _CURATOR = {
     "open_ledger": "dpublish.ledger",
     "optimize": "dpublish.optimize",
     "theory": "dpublish.workloads.theory",
-}
-_ANALYST = {
+    # for analysts
     "Estimate": "dpublish.estimate",
     "Release": "dpublish.releases.base",
     "connect": "dpublish.client",
     "open_release": "dpublish.releases.base",
     "verify_bundle": "dpublish.releases.bundle.bundle",
-}
-_AUDITOR = {"audit": "dpublish.audit"}
-_ERRORS = dict.fromkeys(
-    (
-        "BudgetError",
-        "BudgetExceeded",
-        "BundleError",
-        "InputError",
-        "LedgerUnavailable",
-        "PlanError",
-        "PrivateSideError",
-        "PublishError",
-        "QueryError",
-        "SchemaError",
+    # for auditors
+    "audit": "dpublish.audit",
+    # for all of them
+    **dict.fromkeys(
+        (
+            "BudgetError",
+            "BudgetExceeded",
+            "BundleError",
+            "InputError",
+            "LedgerUnavailable",
+            "PlanError",
+            "PrivateSideError",
+            "PublishError",
+            "QueryError",
+            "SchemaError",
+        ),
+        "dpublish.errors",
     ),
-    "dpublish.errors",
-)
-_HOMES = {**_CURATOR, **_ANALYST, **_AUDITOR, **_ERRORS}
+}
+"""The public names by reader, and the modules that they are loaded from."""
 
-__all__ = ["__version__", *_CURATOR, *_ANALYST, *_AUDITOR, *_ERRORS]
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:

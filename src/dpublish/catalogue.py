@@ -37,21 +37,34 @@ class Method(NamedTuple):
 
 def _release(name: str, class_name: str, kind: str, trials: str) -> Method:
     short = name.replace("-", "_")
-    home = f"dpublish.methods.{short}.mechanism:{class_name}"
-    return Method(name, "release", home, kind, f"dpublish.audit.trials.{trials}:{short}")
+    return Method(
+        name,
+        "release",
+        f"dpublish.methods.{short}.mechanism:{class_name}",
+        kind,
+        f"dpublish.audit.trials.{trials}:{short}",
+    )
 
 
 def _online(name: str, class_name: str, folder: str) -> Method:
-    home = f"dpublish.methods.online.{folder}.mechanism:{class_name}"
     return Method(
-        name, "online", home, None, f"dpublish.audit.trials.online:{name.replace('-', '_')}"
+        name,
+        "online",
+        f"dpublish.methods.online.{folder}.mechanism:{class_name}",
+        None,
+        f"dpublish.audit.trials.online:{name.replace('-', '_')}",
     )
 
 
 def _solve(name: str, class_name: str) -> Method:
     short = name.replace("-", "_")
-    home = f"dpublish.methods.solvers.{short}.mechanism:{class_name}"
-    return Method(name, "solve", home, "solution", f"dpublish.audit.trials.optimize:{short}")
+    return Method(
+        name,
+        "solve",
+        f"dpublish.methods.solvers.{short}.mechanism:{class_name}",
+        "solution",
+        f"dpublish.audit.trials.optimize:{short}",
+    )
 
 
 def _local(name: str, home: str) -> Method:
@@ -112,8 +125,9 @@ ALIASES: Mapping[str, str] = {"mwem": "multiplicative-weights"}
 def methods(*doors: Door) -> dict[str, Method]:
     """The methods behind some doors, by name, in alphabetical order; of all doors if none is
     named."""
-    found = {method.name: method for method in CATALOGUE if not doors or method.door in doors}
-    return dict(sorted(found.items()))
+    return {
+        method.name: method for method in sorted(CATALOGUE) if not doors or method.door in doors
+    }
 
 
 def load(dotted: str) -> Any:

@@ -57,5 +57,5 @@ def interpreted(kernel: Kernel) -> Kernel:
         for name in function.__code__.co_names
         if hasattr(value := function.__globals__.get(name), "py_func")
     }
-    space = {**function.__globals__, **names}
+    space = function.__globals__ | names
     return cast(Kernel, FunctionType(function.__code__, space, function.__name__))

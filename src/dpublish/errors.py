@@ -128,11 +128,9 @@ class PrivateSideError(PublishError):
 def error_named(name: str, message: str) -> PublishError:
     """The error that another process, or a server, has said by name and words."""
     found = {one.__name__: one for one in _tree(PublishError)}.get(name, PublishError)
-    if found is PrivateSideError:
-        made: PublishError = PrivateSideError()
-        made.args = (message,)
-        return made
-    return found(message)
+    made = PrivateSideError() if found is PrivateSideError else found(message)
+    made.args = (message,)
+    return made
 
 
 def _tree(root: type[PublishError]) -> list[type[PublishError]]:

@@ -145,17 +145,21 @@ def k_median(
     **payment: Unpack[Payment],
 ) -> SolutionRelease:
     """Open k of the public sites so that private demand points are close to one (section 7.4)."""
-    mechanism = KMedian(
-        k=k,
-        metric=metric,
-        labels=labels,
-        positions=positions,
-        rule=rule,
-        steps=steps,
-        cost_share=cost_share,
-        nominal_size=nominal_size,
+    return publish(
+        KMedian(
+            k=k,
+            metric=metric,
+            labels=labels,
+            positions=positions,
+            rule=rule,
+            steps=steps,
+            cost_share=cost_share,
+            nominal_size=nominal_size,
+        ),
+        open_structure(demand, "items"),
+        "k-median",
+        **payment,
     )
-    return publish(mechanism, open_structure(demand, "items"), "k-median", **payment)
 
 
 def vertex_cover(
@@ -207,16 +211,20 @@ def set_cover(
     elements of the sets), by number when it is a number; a mapping also names the sets.
     """
     lists, names, listed = _family(sets, universe)
-    mechanism = SetCover(
-        sets=lists,
-        elements=listed,
-        costs=costs,
-        set_names=names,
-        rule=rule,
-        cost_share=cost_share,
-        size_share=size_share,
+    return publish(
+        SetCover(
+            sets=lists,
+            elements=listed,
+            costs=costs,
+            set_names=names,
+            rule=rule,
+            cost_share=cost_share,
+            size_share=size_share,
+        ),
+        open_structure(elements, "items"),
+        "set-cover",
+        **payment,
     )
-    return publish(mechanism, open_structure(elements, "items"), "set-cover", **payment)
 
 
 def public_projects(
@@ -277,7 +285,7 @@ def publish(
         raise PlanError(
             "Give ledger = ..., the URL or path of the ledger that pays for the release."
         )
-    curator = Curator(
+    release = Curator(
         source,
         _schema(
             str(given.pop("name", None) or default_name), cast(Any, given.pop("population", None))
@@ -287,8 +295,7 @@ def publish(
         second_budget=bool(given.pop("second_budget", False)),
         store=cast(Any, given.pop("store", None)),
         signing_key=cast(Any, given.pop("signing_key", None)),
-    )
-    release = curator.publish(mechanism, **cast(Any, given))
+    ).publish(mechanism, **cast(Any, given))
     assert isinstance(release, SolutionRelease)
     return release
 

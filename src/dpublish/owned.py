@@ -104,16 +104,13 @@ def sweep(folder: Path, names: str | re.Pattern[str]) -> list[Path]:
     Never all that look temporary: other programs use such names too.
     """
     removed: list[Path] = []
+    wanted = re.compile(re.escape(names)) if isinstance(names, str) else names
     with suppress(OSError):
         for path in sorted(folder.iterdir()):
             found = _TEMPORARY.fullmatch(path.name)
-            if found is not None and _named(found[1], names) and _remove_abandoned(path):
+            if found is not None and wanted.fullmatch(found[1]) and _remove_abandoned(path):
                 removed.append(path)
     return removed
-
-
-def _named(name: str, names: str | re.Pattern[str]) -> bool:
-    return name == names if isinstance(names, str) else names.fullmatch(name) is not None
 
 
 def _locked_new(path: Path, folder: bool, owned: bool) -> tuple[Path, int]:

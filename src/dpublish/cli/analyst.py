@@ -39,11 +39,10 @@ def show(shown: Shown, release: ReleaseFile) -> None:
     manifest and signatures."""
     opened = shown.release
     manifest = opened.manifest
-    signed = [("signed by", one.describe()) for one in opened.signatures] or [
-        ("signed by", "nobody")
-    ]
+    signers = [one.describe() for one in opened.signatures] or ["nobody"]
     screen.facts(
-        [*_facts(manifest), *signed], title=f"{manifest['method']} of '{manifest['dataset']}'"
+        [*_facts(manifest), *(("signed by", one) for one in signers)],
+        title=f"{manifest['method']} of '{manifest['dataset']}'",
     )
     screen.say("")
     screen.say(opened.privacy, style=None if manifest["publishable"] else "bold red")
@@ -85,8 +84,7 @@ def _columns(manifest: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     for axis in Domain.from_json(manifest["domain"]).axes:
         labels = [axis.wording.labels.get(one, one) for one in axis.labels]
         shown = ", ".join(labels[:4]) + (f", ... {labels[-1]}" if len(labels) > 4 else "")
-        title = axis.wording.title
-        name = f"{axis.name} ({title})" if title else axis.name
+        name = f"{axis.name} ({axis.wording.title})" if axis.wording.title else axis.name
         rows.append((name, axis.kind, f"{axis.cardinality:,}", shown))
     return rows
 
@@ -151,8 +149,11 @@ def query(
         [(text, *_three(one)) for text, one in found.answers],
         right=(1, 2, 3),
     )
-    for text, estimate in found.answers:
-        for line in _remarks(estimate):
+    for text, one in found.answers:
+        # what an interval rests on, and does not cover; a warning repeats the note of what is only
+        # assumed
+        note = one.note if one.basis != "assumed" else ""
+        for line in filter(None, (note, *one.warnings)):
             screen.say(f"{text}: {line}")
     for text, error in found.failures:
         screen.note(f"{text}: {error}")
@@ -164,23 +165,13 @@ def _three(estimate: Estimate) -> tuple[str, str, str]:
 
     error = _count(estimate.standard_error)
     kind = estimate.details.get("calendar")
-    if kind is None:
-        return _count(estimate.value), error, _ends(estimate)
-    value, low, high = estimate.written()
-    return value, f"{error} {UNITS[kind]}", f"{low} to {high}"
-
-
-def _ends(estimate: Estimate) -> str:
-    """An interval that is known to hold, or in brackets what an assumption gives."""
+    if kind is not None:
+        value, low, high = estimate.written()
+        return value, f"{error} {UNITS[kind]}", f"{low} to {high}"
     ends = f"{_count(estimate.low)} to {_count(estimate.high)}"
-    return f"(if alike: {ends})" if estimate.basis == "assumed" else ends
-
-
-def _remarks(estimate: Estimate) -> list[str]:
-    """What an interval rests on, and what it does not cover."""
-    # a warning repeats the note of what is only assumed
-    note = [estimate.note] if estimate.note and estimate.basis != "assumed" else []
-    return [*note, *estimate.warnings]
+    if estimate.basis == "assumed":  # in brackets: what holds under an assumption
+        ends = f"(if alike: {ends})"
+    return _count(estimate.value), error, ends
 
 
 def _count(value: float) -> str:

@@ -175,12 +175,6 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
-def wants_json(arguments: Sequence[str]) -> bool:
-    """Whether the caller is a machine. Read off the raw arguments, because parsing them may be what
-    failed."""
-    return "--json" in arguments
-
-
 def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
     """Show a failure and return the exit code."""
     if isinstance(error, PublishError):
@@ -214,14 +208,13 @@ def _usage(error: Exception, arguments: Sequence[str]) -> int:
     ):  # a group without its verb: the message is the help page
         print(message, file=sys.stderr)
         return USAGE
-    context = getattr(error, "ctx", None)
-    path = context.command_path if context is not None else "dpublish"
+    path = getattr(getattr(error, "ctx", None), "command_path", "dpublish")
     stop = "" if message.endswith((".", "?", "!")) else "."
     return _show("UsageError", f"{message}{stop} Try '{path} --help'.", USAGE, arguments)
 
 
 def _show(kind: str, message: str, code: int, arguments: Sequence[str]) -> int:
-    if wants_json(arguments):
+    if "--json" in arguments:  # the raw ones, because parsing them may be what failed
         print(
             json.dumps({"error": {"type": kind, "message": message, "exit_code": code}}),
             file=sys.stderr,

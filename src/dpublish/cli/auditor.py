@@ -59,10 +59,8 @@ def verify(
         for name, value in found.facts.items()
         if not isinstance(value, dict | list)
     ]
-    signed = [
-        ("signed by", f"{one['name']} ({one['fingerprint']})") for one in found.facts["signatures"]
-    ]
-    screen.facts([*lines, *(signed or [("signed by", "nobody")])])
+    signers = [f"{one['name']} ({one['fingerprint']})" for one in found.facts["signatures"]]
+    screen.facts([*lines, *(("signed by", one) for one in signers or ["nobody"])])
 
 
 def _verdict(paid: bool, signed: bool) -> str:

@@ -88,8 +88,24 @@ def release(
     rows leaves except through the release itself, so a failure there has a constant text and exit
     code 6.
     """
-    _released(made, _lines(made))
-    if not made.release.manifest["publishable"]:
+    from dpublish.privacy.cost import Cost
+    from dpublish.requests.analyst import verbs_for
+
+    manifest = made.release.manifest
+    _released(
+        made,
+        [
+            ("data set", str(manifest["dataset"])),
+            ("method", str(manifest["method"])),
+            ("cost", Cost.from_json(manifest["privacy"]["cost"]).describe()),
+            ("protects", f"{manifest['privacy']['unit']} ({manifest['privacy']['neighbours']})"),
+            ("key", str(manifest["receipt"]["key"])),
+            *(("signed by", one.describe()) for one in made.release.signatures),
+            ("budget left", made.left.remaining.describe()),
+            ("next", f"dpublish {', '.join(verbs_for(made.release))}"),
+        ],
+    )
+    if not manifest["publishable"]:
         screen.note(
             "This release was made with fixed noise, for tests. It protects nobody: do not "
             "publish it."
@@ -103,23 +119,6 @@ def _released(made: Released, lines: list[tuple[str, str]]) -> None:
     screen.facts(lines)
     for line in made.unsigned:
         screen.note(line)
-
-
-def _lines(made: Released) -> list[tuple[str, str]]:
-    from dpublish.privacy.cost import Cost
-    from dpublish.requests.analyst import verbs_for
-
-    manifest = made.release.manifest
-    return [
-        ("data set", str(manifest["dataset"])),
-        ("method", str(manifest["method"])),
-        ("cost", Cost.from_json(manifest["privacy"]["cost"]).describe()),
-        ("protects", f"{manifest['privacy']['unit']} ({manifest['privacy']['neighbours']})"),
-        ("key", str(manifest["receipt"]["key"])),
-        *(("signed by", one.describe()) for one in made.release.signatures),
-        ("budget left", made.left.remaining.describe()),
-        ("next", f"dpublish {', '.join(verbs_for(made.release))}"),
-    ]
 
 
 def read_problem(text: str) -> str:
@@ -224,9 +223,15 @@ def solve(
     The release states the guarantee and what no private method could beat. 'dpublish verify' checks
     the file.
     """
-    signed = [("signed by", one.describe()) for one in made.release.signatures]
-    left = ("budget left", made.left.remaining.describe())
-    _released(made, [*made.release.summary().items(), *made.cutting, *signed, left])
+    _released(
+        made,
+        [
+            *made.release.summary().items(),
+            *made.cutting,
+            *(("signed by", one.describe()) for one in made.release.signatures),
+            ("budget left", made.left.remaining.describe()),
+        ],
+    )
 
 
 key_app = typer.Typer(

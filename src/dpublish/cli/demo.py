@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import shutil
@@ -14,6 +15,7 @@ import typer
 
 from dpublish.cli import screen
 from dpublish.cli.options import Json, asks
+from dpublish.errors import InputError, PublishError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,18 +29,19 @@ QUESTIONS = (
     "readmitted = true and stay_days >= 7",
     "ward in ('Maternity', 'Paediatrics') and emergency = false",
 )
-# What an earlier demo left in the folder. Nothing else there is touched.
-MADE = (
-    "hospital.csv",
-    "hospital.toml",
-    "hospital.dpr",
-    "months.dpr",
-    "report.html",
-    "hospital.html",
-    "wards.png",
-    "age-ward.png",
-    "synthetic.csv",
-)
+MADE = {
+    "hospital.csv": "the private table (invented here; never publish yours)",
+    "hospital.toml": "the schema, written by hand",
+    "hospital.ledger": "the budget: what was paid, for what",
+    "hospital.dpr": "the release: publish this one",
+    "months.dpr": "the second release",
+    "report.html": "a report about the release, for people",
+    "hospital.html": "the release as a page: open it in a browser and ask",
+    "wards.png": "visits by ward, with error bars",
+    "age-ward.png": "visits by age and ward",
+    "synthetic.csv": "synthetic rows drawn from the release",
+}
+"""What the demo leaves in the folder, and what an earlier one left. Nothing else is touched."""
 
 
 def demo(
@@ -50,10 +53,8 @@ def demo(
     """Publish, query, learn from and verify a made-up hospital table. Takes about a minute and
     explains each step."""
     _clear(out)
-    with contextlib.ExitStack() as stack:
-        if json:
-            stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
-        stack.enter_context(_inside(out))
+    quiet = contextlib.redirect_stdout(io.StringIO()) if json else contextlib.nullcontext()
+    with quiet, _inside(out):
         summary = _Tour().run()
     if json:
         screen.write_json({"folder": out.resolve(), **summary})
@@ -63,14 +64,13 @@ class _Tour:
     """Runs the program's own commands, so that what it shows is what a reader gets by typing the
     same."""
 
-    def __init__(self) -> None:
-        self._step = 0
+    _step = 0
 
     def run(self) -> dict[str, Any]:
         from dpublish.cli.hospital import write_hospital
 
         self._title("A private table and what may be known about it without looking")
-        _, _, rows, held_out = write_hospital(Path())
+        rows, held_out = write_hospital(Path())
         screen.say(
             "hospital.csv holds about twenty thousand visits of invented patients: dates, "
             "numbers, labels, missing values and "
@@ -110,11 +110,12 @@ class _Tour:
         self._title("Ask, with error bars")
         self._command("query", "hospital.dpr", *QUESTIONS)
         covered = self._against_truth(rows)
-        by_ward = (
+        self._command(
+            "sql",
+            "hospital.dpr",
             "select ward, count(*) as visits, avg(stay_days) as days from release group by "
-            "ward order by visits desc"
+            "ward order by visits desc",
         )
-        self._command("sql", "hospital.dpr", by_ward)
 
         self._title("Learn")
         scores = self._learn(rows, held_out)
@@ -148,7 +149,7 @@ class _Tour:
             "tour-2",
         )
         self._command("query", "months.dpr", "--by", "admitted")
-        refused = self._command(
+        self._command(
             "release",
             *months,
             "pressure.dpr",
@@ -164,39 +165,44 @@ class _Tour:
             "files": sorted(path.name for path in Path().iterdir()),
             "auc": scores,
             "covered": covered,
-            "refused": refused == 3,
+            "refused": True,
         }
 
     def _against_truth(self, rows: pl.DataFrame) -> int:
         """The true answers beside the estimates. These rows are made up; nobody may do this with
         real ones."""
-        from dpublish.releases.base import open_release
-
         screen.say(
             "Because these patients are invented, this demo may do what nobody may do with real "
             "rows: show the truth beside "
             "the estimate. Doing so for real data, even once, would publish it without protection.",
             style="yellow",
         )
-        release: Any = open_release("hospital.dpr")
-        truths, lines, covered = _true_counts(rows), [], 0
-        for question in QUESTIONS:
-            estimate, truth = release.estimate(question), truths[question]
+        lines, covered = [], 0
+        for question, truth in _true_counts(rows).items():
+            estimate = self._release.estimate(question)
             inside = estimate.low <= truth <= estimate.high
             covered += inside
-            interval = f"{estimate.low:,.0f} to {estimate.high:,.0f}"
             lines.append(
                 (
                     question,
                     f"{estimate.value:,.0f}",
-                    interval,
+                    f"{estimate.low:,.0f} to {estimate.high:,.0f}",
                     f"{truth:,}",
                     "yes" if inside else "no",
                 )
             )
-        headers = ["condition", "estimate", "95% interval", "truth (demo only)", "inside"]
-        screen.grid(headers, lines, right=(1, 2, 3))
+        screen.grid(
+            ["condition", "estimate", "95% interval", "truth (demo only)", "inside"],
+            lines,
+            right=(1, 2, 3),
+        )
         return covered
+
+    @functools.cached_property
+    def _release(self) -> Any:
+        from dpublish.releases.base import open_release
+
+        return open_release("hospital.dpr")
 
     def _learn(self, rows: pl.DataFrame, held_out: pl.DataFrame) -> dict[str, float]:
         if not self._has("sklearn", "learn"):
@@ -204,20 +210,17 @@ class _Tour:
         from sklearn.linear_model import LogisticRegression
         from sklearn.metrics import roc_auc_score
 
-        from dpublish.releases.base import open_release
-
         screen.say(
             "A scikit-learn model is trained on the release alone, then tried on visits of other "
             "patients. "
             "In Python: open_release('hospital.dpr').fit(LogisticRegression(), "
             "target='readmitted')",
         )
-        release: Any = open_release("hospital.dpr")
-        model = release.fit(LogisticRegression(max_iter=1000), target="readmitted")
+        model = self._release.fit(LogisticRegression(max_iter=1000), target="readmitted")
         answer = (held_out["readmitted"] == "yes").to_numpy()
-        features = held_out.drop("readmitted")
         positive = [str(label).lower() for label in model.classes_].index("true")
-        private = float(roc_auc_score(answer, model.predict_proba(features)[:, positive]))
+        chances = model.predict_proba(held_out.drop("readmitted"))[:, positive]
+        private = float(roc_auc_score(answer, chances))
         reference = _reference_auc(rows, held_out)
         screen.grid(
             ["trained on", "AUC on held-out visits"],
@@ -230,40 +233,24 @@ class _Tour:
         return {"release": round(private, 4), "private_rows": round(reference, 4)}
 
     def _plots(self) -> None:
-        from dpublish.releases.base import open_release
-
         if not self._has("matplotlib", "plots"):
             return
-        release: Any = open_release("hospital.dpr")
         for columns, name in ((("ward",), "wards.png"), (("age", "ward"), "age-ward.png")):
-            release.plot(*columns).savefig(name, dpi=150, bbox_inches="tight")
+            self._release.plot(*columns).savefig(name, dpi=150, bbox_inches="tight")
             screen.say(f"Drew {name}")
 
     def _finish(self) -> None:
         self._title("Where everything is")
-        meaning = {
-            "hospital.csv": "the private table (invented here; never publish yours)",
-            "hospital.toml": "the schema, written by hand",
-            "hospital.ledger": "the budget: what was paid, for what",
-            "hospital.dpr": "the release: publish this one",
-            "months.dpr": "the second release",
-            "report.html": "a report about the release, for people",
-            "hospital.html": "the release as a page: open it in a browser and ask",
-            "wards.png": "visits by ward, with error bars",
-            "age-ward.png": "visits by age and ward",
-            "synthetic.csv": "synthetic rows drawn from the release",
-        }
-        screen.facts([(name, text) for name, text in meaning.items() if Path(name).exists()])
+        screen.facts((name, text) for name, text in MADE.items() if Path(name).exists())
         screen.say(
             "Next: dpublish docs tutorial. To ask the release without Python, open in a browser:"
         )
         screen.say(str(Path.cwd() / "hospital.html"), style="bold")
 
-    def _command(self, *words: str, expect: int = 0) -> int:
+    def _command(self, *words: str, expect: int = 0) -> None:
         from rich.text import Text
 
         from dpublish.cli.app import INTERRUPTED, run
-        from dpublish.errors import PublishError
 
         line = " ".join(word if _plain(word) else f'"{word}"' for word in words)
         screen.console().print(Text(f"\n$ dpublish {line}", style="bold cyan"), soft_wrap=True)
@@ -284,7 +271,6 @@ class _Tour:
                 f"was spent)",
                 style="dim",
             )
-        return code
 
     def _has(self, module: str, extra: str) -> bool:
         from importlib.util import find_spec
@@ -311,16 +297,13 @@ def _true_counts(rows: pl.DataFrame) -> dict[str, int]:
     import polars as pl
 
     emergency, ward = pl.col("emergency") == "yes", pl.col("ward")
-    filters = (
+    tests = (
         emergency,
         (pl.col("age") >= 65) & (ward == "Cardiology"),
         (pl.col("readmitted") == "yes") & (pl.col("stay_days") >= 7),
         ward.is_in(["Maternity", "Paediatrics"]) & ~emergency,
     )
-    return {
-        question: rows.filter(test).height
-        for question, test in zip(QUESTIONS, filters, strict=True)
-    }
+    return dict(zip(QUESTIONS, (rows.filter(test).height for test in tests), strict=True))
 
 
 def _reference_auc(rows: pl.DataFrame, held_out: pl.DataFrame) -> float:
@@ -331,11 +314,13 @@ def _reference_auc(rows: pl.DataFrame, held_out: pl.DataFrame) -> float:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    both = pl.concat([rows, held_out]).select(
-        pl.col("age").clip(0, 110), "stay_days", "ward", "emergency"
+    both = pl.concat([rows, held_out])
+    table = (
+        both.select(pl.col("age").clip(0, 110), "stay_days", "ward", "emergency")
+        .to_dummies(["ward", "emergency"])
+        .to_numpy()
     )
-    table = both.to_dummies(["ward", "emergency"]).to_numpy()
-    answer = (pl.concat([rows, held_out])["readmitted"] == "yes").to_numpy()
+    answer = (both["readmitted"] == "yes").to_numpy()
     cut = rows.height
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(
         table[:cut], answer[:cut]
@@ -348,8 +333,6 @@ def _plain(word: str) -> bool:
 
 
 def _clear(folder: Path) -> None:
-    from dpublish.errors import InputError
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path in [

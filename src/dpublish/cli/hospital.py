@@ -78,14 +78,13 @@ outside = "drop"
 """
 
 
-def write_hospital(folder: Path) -> tuple[Path, Path, pl.DataFrame, pl.DataFrame]:
-    """Write the private table and its schema; return their paths, the table, and rows of other
-    patients held out for tests."""
+def write_hospital(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Write the private table and its schema; return the table, and rows of other patients held out
+    for tests."""
     rows = make_visits(PATIENTS, SEED)
-    table, schema = folder / "hospital.csv", folder / "hospital.toml"
-    rows.write_csv(table)
-    schema.write_text(SCHEMA, encoding="utf-8")
-    return table, schema, rows, make_visits(HELD_OUT_PATIENTS, HELD_OUT_SEED)
+    rows.write_csv(folder / "hospital.csv")
+    (folder / "hospital.toml").write_text(SCHEMA, encoding="utf-8")
+    return rows, make_visits(HELD_OUT_PATIENTS, HELD_OUT_SEED)
 
 
 def make_visits(patients: int, seed: int) -> pl.DataFrame:
@@ -108,10 +107,10 @@ def make_visits(patients: int, seed: int) -> pl.DataFrame:
     visits = 1 + (uniform(patients) < 0.62).astype(np.int64) + (uniform(patients) < 0.33)
     owner = np.repeat(np.arange(patients), visits)
     n = owner.size
-    old = uniform(patients) < 0.55
-    person_age = np.clip(
-        np.where(old, 68 + 11 * bell(patients), 34 + 17 * bell(patients)), 0, 104
-    ).astype(np.int64)
+    person_age = np.where(
+        uniform(patients) < 0.55, 68 + 11 * bell(patients), 34 + 17 * bell(patients)
+    )
+    person_age = np.clip(person_age, 0, 104).astype(np.int64)
     age, female = person_age[owner], (uniform(patients) < 0.53)[owner]
     ward = _wards(age, female, uniform(n))
     emergency = uniform(n) < np.where(np.isin(ward, (1, 5)), 0.62, 0.34)
@@ -152,7 +151,6 @@ def _wards(
     fixed mix."""
     import numpy as np
 
-    mix = np.searchsorted(np.array([0.30, 0.52, 0.70, 0.83, 0.92]), draw, side="right")
-    adult = np.minimum(mix, 5)
+    adult = np.searchsorted(np.array([0.30, 0.52, 0.70, 0.83, 0.92]), draw, side="right")
     mother = female & (age >= 18) & (age < 45) & (draw < 0.35)
     return np.where(age < 18, 7, np.where(mother, 6, adult)).astype(np.int64)

@@ -21,7 +21,7 @@ from dpublish.cli.options import (
 
 if TYPE_CHECKING:
     from dpublish.curator.backup import Backup
-    from dpublish.ledger.base import Entry, Status
+    from dpublish.ledger.base import Status
     from dpublish.requests.ledger import (
         Entries,
         KeyState,
@@ -89,7 +89,14 @@ def history(found: Entries, url: LedgerUrl, name: LedgerName = "default") -> Non
     screen.grid(
         ["entry", "when", "kind", "key", "charged", "hash"],
         [
-            (str(e.seq), e.created, e.kind, _short(e.key, 20), _charged(e), e.hash[:12])
+            (
+                str(e.seq),
+                e.created,
+                e.kind,
+                e.key if len(e.key) <= 20 else f"{e.key[:17]}...",
+                e.charged.describe() if e.kind == "debit" else "-",
+                e.hash[:12],
+            )
             for e in found.entries
         ],
         right=(0,),
@@ -124,9 +131,9 @@ def verify(
     new anchor if its own is lost.
     Temporary files that killed runs left beside the ledger and its anchor are removed.
     """
-    entries = found.status.entries
     screen.say(
-        f"{url}: the chain of {entries} entries is whole, and the sums agree.", style="green"
+        f"{url}: the chain of {found.status.entries} entries is whole, and the sums agree.",
+        style="green",
     )
     _show(found.status)
     for path in found.removed:
@@ -260,11 +267,3 @@ def _show(status: Status) -> None:
             ("head line", status.head_line),
         ]
     )
-
-
-def _charged(entry: Entry) -> str:
-    return entry.charged.describe() if entry.kind == "debit" else "-"
-
-
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 3] + "..."

@@ -114,8 +114,9 @@ def aggregate(
     ] = None,
 ) -> None:
     """Estimate, with error bars, what everybody answered. Free: it only reads reports."""
-    head = f"Survey '{found.survey.name}': {found.people:,} people"
-    screen.say(f"{head}, {100 * level:.4g}% intervals.")
+    screen.say(
+        f"Survey '{found.survey.name}': {found.people:,} people, {100 * level:.4g}% intervals."
+    )
     for name, result in found.results.items():
         _show(name, result, most)
 
@@ -130,13 +131,11 @@ def _show(name: str, result: Any, most: int) -> None:
     elif isinstance(result, Frequencies):
         rows = result.top(most)
     elif isinstance(result, ConjunctionEstimates):
-        sizes = range(1, result.width + 1)
-        listed = [
+        rows = [
             (" and ".join(names), entry)
-            for size in sizes
+            for size in range(1, result.width + 1)
             for names, entry in result.conjunctions(size)
-        ]
-        rows = listed[:most]
+        ][:most]
     else:
         rows = [(hitter.name, hitter.estimate) for hitter in result[:most]]
         if not rows:

@@ -22,6 +22,7 @@ from dpublish.cli.options import (
     Setting,
     asks,
 )
+from dpublish.cli.plan import show_plan
 
 if TYPE_CHECKING:
     from dpublish.curator.sessions.answers import OnlineAnswer
@@ -58,11 +59,7 @@ def plan(
 ) -> None:
     """Say what a session would promise, from the schema alone. Nothing is read and nothing is
     spent."""
-    screen.say(f"{priced.method} of '{priced.schema.name}'", style="bold")
-    for sentence in (*priced.sentences, *priced.meaning):
-        screen.say(f"  {sentence}")
-    for warning in priced.warnings:
-        screen.say(f"  Note: {warning}", style="yellow")
+    show_plan(priced)
 
 
 @app.command("open")

@@ -3,16 +3,15 @@ made of a request."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from dpublish.catalogue import load
 from dpublish.cli import screen
 from dpublish.errors import InputError
 
@@ -203,12 +202,15 @@ def asks(
                 raise typer.Exit(exit_code(found))
 
         _, *declared = inspect.signature(show).parameters.values()
-        written = {one.name: one.annotation for one in declared}
-        run.__annotations__ = {**written, "json": Json, "return": None}
+        declared.append(
+            inspect.Parameter(
+                "json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json
+            )
+        )
+        run.__annotations__ = {**{one.name: one.annotation for one in declared}, "return": None}
         hints = run.__annotations__ = get_type_hints(run, include_extras=True)
-        last = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False)
         run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [one.replace(annotation=hints[one.name]) for one in (*declared, last)]
+            [one.replace(annotation=hints[one.name]) for one in declared]
         )
         return run
 
@@ -219,9 +221,8 @@ def answer_to(
     request: str, given: dict[str, Any], *, steps: bool = False, quiet: bool = False
 ) -> Any:
     """Run a request with those of the given values that it has a field for."""
-    module, name = request.split(".")
-    kind = getattr(import_module(f"dpublish.requests.{module}"), name)
-    fields = {one.name for one in dataclasses.fields(kind)}
+    kind = load(f"dpublish.requests.{request.replace('.', ':')}")
+    fields = kind.__dataclass_fields__
     asked = kind(**{name: value for name, value in given.items() if name in fields})
     if not steps:
         return asked.run(screen.Terminal(quiet=quiet))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dpublish.catalogue import Door
     from dpublish.curator.rehearse import Answered, Rehearsal
     from dpublish.methods.registry import MethodHelp
+    from dpublish.privacy.plan import Plan
     from dpublish.requests.curator import MethodList
     from dpublish.requests.plans import Compared
 
@@ -49,7 +50,14 @@ def methods(
     from dpublish.requests.curator import MethodList
 
     if not isinstance(found, MethodList):
-        _explain(found)
+        screen.say(f"{found.name} (dp.{found.class_name})", style="bold")
+        screen.say(found.summary)
+        screen.facts(found.lines.items())
+        screen.grid(
+            ("setting", "when left out", "meaning"),
+            [(setting.name, setting.default or "-", setting.text) for setting in found.settings],
+            title="Settings (--set NAME=VALUE)",
+        )
         return
     for door, methods in found.by_door.items():
         screen.grid(
@@ -60,17 +68,6 @@ def methods(
     screen.say(
         "'dpublish methods NAME' explains one; 'dpublish local --help' lists the randomisers.",
         style="dim",
-    )
-
-
-def _explain(method: MethodHelp) -> None:
-    screen.say(f"{method.name} (dp.{method.class_name})", style="bold")
-    screen.say(method.summary)
-    screen.facts(method.lines.items())
-    screen.grid(
-        ("setting", "when left out", "meaning"),
-        [(setting.name, setting.default or "-", setting.text) for setting in method.settings],
-        title="Settings (--set NAME=VALUE)",
     )
 
 
@@ -150,7 +147,7 @@ def plan(
     --question, the method is tried on stand-in rows that are drawn from the schema.
     """
     from dpublish.catalogue import methods as catalogued
-    from dpublish.requests.plans import Plan
+    from dpublish.requests import plans
 
     if survey is not None:
         from dpublish.cli.local import plan as plan_survey
@@ -160,7 +157,7 @@ def plan(
     if schema is None and method not in catalogued("solve"):
         raise typer.BadParameter("Missing option '--schema' / '-s'.")
     with screen.steps(quiet=json) as progress:
-        found = Plan(
+        found = plans.Plan(
             schema=schema,
             epsilon=epsilon,
             delta=delta,
@@ -181,18 +178,20 @@ def plan(
     if found.epsilon is not None:
         screen.say(f"epsilon = {found.epsilon} is enough, on stand-in rows", style="bold green")
     for priced in found.plans:
-        several = f", {priced.cost.describe()}" if len(found.plans) > 1 else ""
-        screen.say(f"{priced.method} of '{priced.schema.name}'{several}", style="bold")
-        for sentence in (*priced.sentences, *priced.meaning):
-            screen.say(f"  {sentence}")
-        for warning in priced.warnings:
-            screen.say(f"  Note: {warning}", style="yellow")
+        show_plan(priced, f", {priced.cost.describe()}" if len(found.plans) > 1 else "")
     if found.plans[0].schema.draft:
         screen.say("  Note: this schema is a draft; 'release' will refuse it.", style="yellow")
     if found.expected:
         _expected(found.expected)
     if found.figure is not None:
         screen.say(f"Drew {found.figure}")
+
+
+def show_plan(priced: Plan, beside: str = "") -> None:
+    screen.say(f"{priced.method} of '{priced.schema.name}'{beside}", style="bold")
+    for sentence in (*priced.sentences, *priced.meaning):
+        screen.say(f"  {sentence}")
+    screen.notes(priced.warnings)
 
 
 def _expected(answers: Sequence[Answered]) -> None:
@@ -253,11 +252,13 @@ def rehearse(
     The answers stand beside the truth about the stand-in rows. Nothing here is about the private
     data, and a table that a ledger on this machine has paid for is refused as a stand-in.
     """
-    words = f"{found.rows:,} stand-in rows, {found.stand_in}"
-    screen.say(f"Rehearsal of {found.method} for '{found.dataset}': {words}", style="bold")
+    screen.say(
+        f"Rehearsal of {found.method} for '{found.dataset}': {found.rows:,} stand-in rows, "
+        f"{found.stand_in}",
+        style="bold",
+    )
     for priced in found.plans:
-        for warning in priced.warnings:
-            screen.say(f"  Note: {warning}", style="yellow")
+        screen.notes(priced.warnings)
     _expected(found.answers)
     if out is not None:
         screen.say(f"Wrote {out}, a page about the stand-in rows")
@@ -292,12 +293,13 @@ def compare(
     from dpublish.curator.rehearse import NOT_ABOUT
 
     if found.target is not None:
-        best_first = sorted(found.worlds.items(), key=lambda pair: -sum(map(sum, pair[1])))
         screen.grid(
             ["method", *(f"AUC at epsilon {one}" for one in found.epsilons)],
             [
                 (name, *(f"{few:.3f} / {every:.3f}" for few, every in zip(*worlds, strict=True)))
-                for name, worlds in best_first
+                for name, worlds in sorted(
+                    found.worlds.items(), key=lambda pair: -sum(map(sum, pair[1]))
+                )
             ],
             right=range(1, 1 + len(found.epsilons)),
             title=f"Predicting '{found.target}' from a release where a few columns decide / where "
@@ -316,11 +318,10 @@ def compare(
     for name, reason in found.reasons.items():
         screen.say(f"  {name}: {reason}", style="dim")
     if found.recommended is not None:
-        told = found.settings.get(found.recommended, {})
-        words = [found.recommended, *(f"--set {key}={value}" for key, value in told.items())]
-        screen.say(f"Recommended: {' '.join(words)}", style="bold green")
+        told = found.settings.get(found.recommended, {}).items()
+        words = " ".join([found.recommended, *(f"--set {key}={value}" for key, value in told)])
+        screen.say(f"Recommended: {words}", style="bold green")
         for name, when in found.alternatives.items():
             screen.say(f"  or {name}: {when}", style="green")
-        for warning in found.warnings[found.recommended]:
-            screen.say(f"  Note: {warning}", style="yellow")
+        screen.notes(found.warnings[found.recommended])
     screen.say(NOT_ABOUT, style="yellow")

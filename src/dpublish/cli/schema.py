@@ -161,8 +161,12 @@ def discover(
     --method discovery' says before how many people a level needs.
     """
     screen.say(f"Schema written to {made.out}", style="green")
-    left = ("budget left", made.released.left.remaining.describe())
-    screen.facts([*made.released.release.summary().items(), left])
+    screen.facts(
+        [
+            *made.released.release.summary().items(),
+            ("budget left", made.released.left.remaining.describe()),
+        ]
+    )
     for one in made.unfound:
         screen.note(f"Nothing was found of column '{one}': it still says discover = true.")
 
@@ -214,8 +218,10 @@ def check(
         for problem in found.problems:
             screen.say(f"  {problem}")
     else:
-        unit = _unit_words(found.schema)
-        screen.say(f"{path}: complete. {len(found.schema.columns)} columns, {unit}.", style="green")
+        screen.say(
+            f"{path}: complete. {len(found.schema.columns)} columns, {_unit_words(found.schema)}.",
+            style="green",
+        )
 
 
 @asks(
@@ -288,8 +294,7 @@ def check_data(
 
         mark = found.format.delimiter
         cut = "one column" if mark is None else f"cut at {delimiter_name(mark)}s"
-        form = f"{found.format.encoding}, {cut}"
-        lines.append(("file as found", form))
+        lines.append(("file as found", f"{found.format.encoding}, {cut}"))
     if found.unit is not None:
         unit = found.unit
         lines += [
@@ -301,8 +306,7 @@ def check_data(
             ("rows without a unit", f"{unit.nameless_rows:,}"),
         ]
     screen.facts(lines)
-    for line in found.notes:
-        screen.say(f"  Note: {line}", style="yellow")
+    screen.notes(found.notes)
     for line in found.problems:
         screen.say(f"  PROBLEM: {line}", style="bold red")
     if found.ok:
@@ -314,13 +318,12 @@ def check_data(
 def show(shown: SchemaShown, path: SchemaPath) -> None:
     """Show a schema as dpublish reads it, with every default filled in."""
     schema = shown.schema
-    size = "size" if schema.neighbours == "replace-one" else "nominal_size"
     screen.facts(
         [
             ("data set", schema.name),
             ("protects", _unit_words(schema)),
             (
-                size,
+                "size" if schema.neighbours == "replace-one" else "nominal_size",
                 "not declared" if schema.size_or_nominal is None else f"{schema.size_or_nominal:,}",
             ),
             ("target", schema.target or "none"),
@@ -331,17 +334,19 @@ def show(shown: SchemaShown, path: SchemaPath) -> None:
     if schema.items is not None:
         screen.say(f"{len(schema.items.items):,} items; others: {schema.items.outside}")
         return
-    rows = [
-        (
-            column.name,
-            column.kind,
-            _values(column),
-            "level" if column.missing else "-",
-            column.outside,
-        )
-        for column in schema.columns.values()
-    ]
-    screen.grid(["column", "kind", "values", "missing", "outside"], rows)
+    screen.grid(
+        ["column", "kind", "values", "missing", "outside"],
+        [
+            (
+                column.name,
+                column.kind,
+                _values(column),
+                "level" if column.missing else "-",
+                column.outside,
+            )
+            for column in schema.columns.values()
+        ],
+    )
 
 
 def _unit_words(schema: Schema) -> str:

@@ -16,6 +16,7 @@ from dpublish.requests.base import PASSPHRASE, Caller, Progress, plain
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
     from dpublish.ledger.base import Actor
@@ -102,24 +103,18 @@ def note(text: str) -> None:
     Console(stderr=True, highlight=False).print(_text(text, "yellow"), soft_wrap=True)
 
 
+def notes(lines: Iterable[str]) -> None:
+    """Warnings within the result."""
+    for line in lines:
+        say(f"  Note: {line}", style="yellow")
+
+
 def facts(pairs: Iterable[tuple[str, str]], *, title: str | None = None) -> None:
     """Name and value, one pair a line."""
-    from rich.table import Table
-
-    table = Table(
-        box=None,
-        show_header=False,
-        padding=(0, 2, 0, 0),
-        title=None if title is None else _text(title),
-        title_justify="left",
-        title_style="bold",
-    )
+    table = _table(title, box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in pairs:
-        table.add_row(_text(name), _text(value))
-    with output():
-        console().print(table)
+    _print(table, pairs)
 
 
 def grid(
@@ -131,20 +126,23 @@ def grid(
 ) -> None:
     """A table; `right` are the columns that hold numbers."""
     from rich import box
-    from rich.table import Table
 
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        header_style="bold",
-        title=None if title is None else _text(title),
-        title_justify="left",
-        title_style="bold",
-        pad_edge=False,
-    )
+    table = _table(title, box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
     for position, header in enumerate(headers):
         table.add_column(
             _text(header), justify="right" if position in right else "left", overflow="fold"
         )
+    _print(table, rows)
+
+
+def _table(title: str | None, **style: Any) -> Table:
+    from rich.table import Table
+
+    shown = None if title is None else _text(title)
+    return Table(title=shown, title_justify="left", title_style="bold", **style)
+
+
+def _print(table: Table, rows: Iterable[Sequence[str]]) -> None:
     for row in rows:
         table.add_row(*map(_text, row))
     with output():
@@ -158,16 +156,13 @@ def _text(text: str, style: str = "") -> Text:
     return Text(visible(text), style=style)
 
 
-def frame_grid(frame: Any, *, most: int, title: str | None = None) -> None:
+def frame_grid(frame: Any, *, most: int) -> None:
     """A polars frame as a table of at most `most` rows, with a line that says how many are not
     shown."""
-    shown = frame.head(most)
-    numeric = [i for i, dtype in enumerate(frame.dtypes) if dtype.is_numeric()]
     grid(
         frame.columns,
-        [[cell_text(value) for value in row] for row in shown.iter_rows()],
-        right=numeric,
-        title=title,
+        [[cell_text(value) for value in row] for row in frame.head(most).iter_rows()],
+        right=[i for i, dtype in enumerate(frame.dtypes) if dtype.is_numeric()],
     )
     if frame.height > most:
         say(
@@ -252,7 +247,7 @@ class Terminal(Caller):
 
     def __init__(self, *, quiet: bool = False, progress: Progress | None = None) -> None:
         self._quiet = quiet
-        self._progress = progress
+        self._progress = progress or (lambda step: None)
 
     @property
     def actor(self) -> Actor:
@@ -261,8 +256,7 @@ class Terminal(Caller):
         return Actor.here("command line")
 
     def progress(self, step: str) -> None:
-        if self._progress is not None:
-            self._progress(step)
+        self._progress(step)
 
     @contextmanager
     def private(self) -> Iterator[Progress]:
@@ -284,5 +278,11 @@ class Terminal(Caller):
             return super().passphrase(fresh=fresh)
         import typer
 
-        words = "Passphrase of the signing key"
-        return str(typer.prompt(words, hide_input=True, confirmation_prompt=fresh, err=True))
+        return str(
+            typer.prompt(
+                "Passphrase of the signing key",
+                hide_input=True,
+                confirmation_prompt=fresh,
+                err=True,
+            )
+        )

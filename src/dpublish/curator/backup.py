@@ -14,11 +14,12 @@ such a backup is refused. With `older` it is taken, and what the anchor has seen
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,8 +57,13 @@ class Backup:
     files: int
 
     def to_json(self) -> dict[str, Any]:
-        facts = {"created": self.created, "heads": dict(self.heads), "files": self.files}
-        return {"backup": self.place, "ok": True, **facts}
+        return {
+            "backup": self.place,
+            "ok": True,
+            "created": self.created,
+            "heads": dict(self.heads),
+            "files": self.files,
+        }
 
 
 def back_up(url: str | Path, out: Path, *, store: Path | None, folder: Path | None) -> Backup:
@@ -73,11 +79,10 @@ def back_up(url: str | Path, out: Path, *, store: Path | None, folder: Path | No
     owned_folder(out.absolute().parent)
     with temporary(out, folder=True) as fresh:
         # the ledger last: a store that is ahead of it holds an answer too many, never one too few
-        ours = _own_files(target)
         for source, name in ((store, STORE), (folder, FOLDER)):
             if source is not None and source.is_dir():
                 inside = () if name == STORE or store is None else (store.absolute(),)
-                _copy_tree(source.absolute(), fresh / name, {*ours, *inside})
+                _copy_tree(source.absolute(), fresh / name, {*_own_files(target), *inside})
         heads = _write_entries(target, fresh / LEDGER)
         files = {one: _digest(fresh / one) for one in _files_in(fresh)}
         index = {"format": FORMAT, "created": chain.now(), "heads": heads, "files": files}
@@ -134,11 +139,8 @@ def restore(
         if (place / name).is_dir() and aim is not None and aim.exists() and any(aim.iterdir()):
             raise InputError(f"'{aim}' is not empty. Nothing was changed. Give an empty place.")
     with _empty_database(target) as connection:
-        for number, statements in enumerate(tables.MIGRATIONS[:version], start=1):
-            for statement in statements[1 if connection.dialect.name == "postgresql" else 0]:
-                connection.exec_driver_sql(statement)
-            connection.execute(insert(tables.schema_versions).values(version=number))
-        for line in _lines(place):
+        tables.migrate(connection, version)
+        for line in itertools.islice(_lines(place), 1, None):
             connection.execute(insert(_TABLES[line.pop("table")]), line)
     for name, aim in wanted:
         if (place / name).is_dir() and aim is not None:
@@ -175,9 +177,8 @@ def _written(database: Database, path: Path) -> dict[str, str]:
         with os.fdopen(open_owned(path, os.O_WRONLY), "w", encoding="utf-8") as file:
             file.write(json.dumps({"format": FORMAT, "version": version}) + "\n")
             for name, table in _TABLES.items():
-                order = list(table.primary_key.columns)
-                rows = connection.execute(select(table).order_by(*order)).mappings()
-                for row in rows:
+                ordered = select(table).order_by(*table.primary_key.columns)
+                for row in connection.execute(ordered).mappings():
                     file.write(json.dumps({"table": name, **row}) + "\n")
             file.flush()
             os.fsync(file.fileno())
@@ -186,10 +187,9 @@ def _written(database: Database, path: Path) -> dict[str, str]:
 
 
 def _lines(place: Path) -> Iterator[dict[str, Any]]:
+    """First what all of them are written in, then each row of the tables."""
     with (place / LEDGER).open(encoding="utf-8") as file:
-        next(file)
-        for line in file:
-            yield json.loads(line)
+        yield from map(json.loads, file)
 
 
 def _read_entries(place: Path) -> tuple[int, dict[str, list[Record]]]:
@@ -197,9 +197,9 @@ def _read_entries(place: Path) -> tuple[int, dict[str, list[Record]]]:
     names: dict[str, str] = {}
     chains: dict[str, list[Record]] = {}
     try:
-        with (place / LEDGER).open(encoding="utf-8") as file:
-            version = int(json.loads(next(file))["version"])
-        for line in _lines(place):
+        lines = _lines(place)
+        version = int(next(lines)["version"])
+        for line in lines:
             if line["table"] == "ledgers":
                 names[line["ledger_id"]] = line["name"]
             else:
@@ -226,10 +226,9 @@ def _head_line(chained: list[Record]) -> str:
 def _behind(chained: list[Record]) -> bool:
     """Whether this machine's anchor has seen an entry that the chain lacks."""
     mark = Anchor(chained[0].ledger_id).read()
-    if mark is None:
-        return False
-    known = mark.seq < len(chained)
-    return not known or chain.digest(chained[mark.seq].text()) != mark.hash
+    return mark is not None and (
+        mark.seq >= len(chained) or chain.digest(chained[mark.seq].text()) != mark.hash
+    )
 
 
 @contextmanager
@@ -239,9 +238,11 @@ def _empty_database(target: Target) -> Iterator[Connection]:
     new = target.path is not None and not target.path.exists()
     if target.path is not None:
         owned_folder(target.path.parent)
-    database = Database(target, patience=_PATIENCE, create=True)
     try:
-        with database.writing() as connection:
+        with (
+            closing(Database(target, patience=_PATIENCE, create=True)) as database,
+            database.writing() as connection,
+        ):
             if tables.version(connection):
                 raise InputError(
                     f"There is a ledger at {target.shown} already. Nothing was changed. Move it "
@@ -249,12 +250,9 @@ def _empty_database(target: Target) -> Iterator[Connection]:
                 )
             yield connection
     except BaseException:
-        database.close()
-        if new and target.path is not None:
-            for one in _own_files(target):
-                one.unlink(missing_ok=True)
+        for one in _own_files(target) if new else ():
+            one.unlink(missing_ok=True)
         raise
-    database.close()
 
 
 def _own_files(target: Target) -> set[Path]:
@@ -265,17 +263,16 @@ def _own_files(target: Target) -> set[Path]:
     }
 
 
-def _copy_tree(source: Path, aim: Path, without: Iterable[Path], *, exact: bool = False) -> None:
+def _copy_tree(source: Path, aim: Path, without: Set[Path], *, exact: bool = False) -> None:
     """Files and folders for their owner alone; SQLite databases as of one moment. Links, pipes,
     and folders that are marked as not to be kept stay behind."""
     owned_folder(aim)
-    skipped = {*without}
     for path in sorted(source.iterdir()):
-        if path in skipped or path.is_symlink():
+        if path in without or path.is_symlink():
             continue
         if path.is_dir():
             if exact or not (path / LEFT_OUT).exists():
-                _copy_tree(path, aim / path.name, skipped, exact=exact)
+                _copy_tree(path, aim / path.name, without, exact=exact)
             else:
                 owned_folder(aim / path.name)
                 replace_owned(aim / path.name / LEFT_OUT, (path / LEFT_OUT).read_bytes())
@@ -303,8 +300,8 @@ def _copy_file(path: Path, aim: Path, exact: bool) -> None:
 
 
 def _files_in(place: Path) -> list[str]:
-    found = (one for one in place.rglob("*") if one.is_file())
-    return sorted(str(one.relative_to(place)) for one in found if one != place / INDEX)
+    found = (one for one in place.rglob("*") if one.is_file() and one != place / INDEX)
+    return sorted(str(one.relative_to(place)) for one in found)
 
 
 def _digest(path: Path) -> str:

@@ -96,9 +96,6 @@ class UnitCheck:
     """Units with more rows than `max_rows_per_unit`."""
     unused_rows: int
 
-    def to_json(self) -> dict[str, Any]:
-        return dict(vars(self))
-
 
 @dataclass(frozen=True, kw_only=True)
 class DataCheck:
@@ -129,8 +126,10 @@ class DataCheck:
             "dropped_rows": self.dropped_rows,
             "at_least": self.at_least,
             "columns": [column.to_json() for column in self.columns],
-            "unit": None if self.unit is None else self.unit.to_json(),
-            "format": None if self.format is None else self.format.to_json(),
+            "unit": None if self.unit is None else dict(vars(self.unit)),
+            "format": None
+            if self.format is None
+            else {"encoding": self.format.encoding, "delimiter": self.format.delimiter},
         }
 
 
@@ -160,12 +159,12 @@ class _Look:
         if self.schema.items is not None:
             return self._items(source, form)
         unit = self.schema.unit.column
-        absent = [name for name in self.schema.columns if name not in present]
-        for name in [*absent, *([unit] if unit and unit not in present else [])]:
-            self.problems.append(
-                f"The data has no column '{name}'.{did_you_mean(name, present)} It has: "
-                f"{', '.join(present[:12])}{', ...' if len(present) > 12 else ''}."
-            )
+        self.problems += [
+            f"The data has no column '{name}'.{did_you_mean(name, present)} It has: "
+            f"{', '.join(present[:12])}{', ...' if len(present) > 12 else ''}."
+            for name in (*self.schema.columns, *([unit] if unit else []))
+            if name not in present
+        ]
         self.problems += [
             f"The data has more than one column named '{name}'."
             for name in self.schema.columns
@@ -219,7 +218,8 @@ class _Look:
         """Cells per column: declared values, outside, missing; and rows that would be dropped."""
         axes = [_open_axis(column, self.schema.name) for column in declared]
         keeps = [_keeps(column) for column in declared]
-        tables = [_slots(axis) for axis in axes]
+        # per code: 0 for a declared value, 1 for one outside, 2 for a missing one
+        tables = [np.array([*([0] * axis.base), 1, 2], dtype=np.int64) for axis in axes]
         counts = [np.zeros(3, dtype=np.int64) for _ in axes]
         rows = dropped = 0
         units: list[pl.Series] = []
@@ -242,13 +242,9 @@ class _Look:
     def _rules(self, source: Source, present: Sequence[str], rows: int) -> None:
         """Rows that break a declared rule, which joined histograms leave out."""
         rules = [rule for rule in self.schema.rules if set(rule.columns) <= set(present)]
-        if not rules:
-            return
-        broken = self._rows_with(source, rules)
-        for rule, count in zip(rules, broken, strict=True):
+        for rule, count in zip(rules, self._rows_with(source, rules), strict=True):
             if count:
-                many = count > (1 - self.at_least) * rows
-                (self.problems if many else self.notes).append(
+                (self.problems if count > (1 - self.at_least) * rows else self.notes).append(
                     f"{count:,} of {rows:,} rows break the rule '{rule.describe()}'. Joined "
                     "histograms leave them out."
                 )
@@ -258,12 +254,11 @@ class _Look:
         totals = [one for one in self.schema.totals if set(one.columns) <= set(present)]
         parts = [one for one in totals if one.where]
         counts = dict(zip(parts, self._rows_with(source, parts), strict=True))
-        for one in totals:
-            count = counts.get(one, rows)
-            if count != one.rows:
-                self.problems.append(
-                    f"The public total of {one.describe()} is not what the rows have: {count:,}."
-                )
+        self.problems += [
+            f"The public total of {one.describe()} is not what the rows have: {count:,}."
+            for one, count in ((one, counts.get(one, rows)) for one in totals)
+            if count != one.rows
+        ]
 
     def _rows_with(self, source: Source, facts: Sequence[Fact]) -> list[int]:
         """How many rows satisfy the condition of each rule or total."""
@@ -350,28 +345,28 @@ class _Look:
         counts: Sequence[NDArray[np.int64]],
         rows: int,
     ) -> tuple[ColumnCheck, ...]:
-        odd = [c for c, (_, outside, missing) in zip(declared, counts, strict=True)
-               if outside or missing]  # fmt: skip
+        counted = list(zip(declared, counts, strict=True))
+        odd = [column for column, (_, outside, missing) in counted if outside or missing]
         seen = _examples(self.data, odd, self.schema)
         found = []
-        for column, (read, outside, missing) in zip(declared, counts, strict=True):
+        for column, (read, outside, missing) in counted:
             blank_share, examples = seen.get(column.name, (1.0, []))
+            blank = round(blank_share * int(missing))
             keeps = _keeps(column)
+            # numbers and dates that were read, and lie beyond bounds, are written as they should be
+            unclear = not column.numeric or blank != int(missing)
             checked = ColumnCheck(
                 name=column.name,
                 kind=column.kind,
                 read=int(read),
                 missing=int(missing),
-                blank=round(blank_share * int(missing)),
+                blank=blank,
                 outside=int(outside),
                 dropped=int((0 if keeps[1] else outside) + (0 if keeps[2] else missing)),
                 clipped=int(outside) if column.numeric and column.outside == "clip" else 0,
                 examples=tuple(examples),
-                hints=(),
+                hints=tuple(hints(examples, column.kind)) if unclear else (),
             )
-            # numbers and dates that were read, and lie beyond bounds, are written as they should be
-            if not column.numeric or checked.unreadable:
-                checked = replace(checked, hints=tuple(hints(examples, column.kind)))
             found.append(checked)
             self._judge(column, checked, rows)
         return tuple(found)
@@ -388,10 +383,9 @@ class _Look:
         elif column.numeric and column.missing and found.examples and found.only_marks:
             self.notes.append(f"Column '{column.name}': {shown} is read as missing.")
         elif found.part < self.at_least:
-            part = f"{100 * found.part:.3g}%"
             self.problems.append(
-                f"Column '{column.name}' ({column.kind}): {part} of the filled cells are read as "
-                f"declared values. Others, for example: {shown}."
+                f"Column '{column.name}' ({column.kind}): {100 * found.part:.3g}% of the filled "
+                f"cells are read as declared values. Others, for example: {shown}."
                 + (f" It seems that {because}." if because else "")
                 + (
                     f" {found.outside:,} lie beyond its bounds, {bounds}."
@@ -412,17 +406,13 @@ class _Look:
         universe = self.schema.items
         assert universe is not None
         name = LINE_COLUMN if LINE_COLUMN in source.columns() else source.columns()[0]
-        source = source.cutting(name, str.split)
         known = pl.Series(universe.items, dtype=pl.String)
         rows = listed = inside = blank = 0
         others: list[str] = []
-        for frame in source.batches([name]):
-            rows += frame.height
-            cells = frame.get_column(name)
-            lists = cells if cells.dtype == pl.List else cells.cast(pl.String).str.split(" ")
-            items = lists.explode().cast(pl.String).str.strip_chars(BLANKS)
-            items = items.filter(items.str.len_bytes() > 0)
-            blank += frame.height - int((lists.list.len() > 0).sum())
+        for lists in formats.item_lists(source.cutting(name, str.split), name):
+            rows += len(lists)
+            items = formats.items_of(lists)
+            blank += len(lists) - int((lists.list.len() > 0).sum())
             member = items.is_in(known.implode())
             listed, inside = listed + len(items), inside + int(member.sum())
             if len(others) < _EXAMPLES:
@@ -457,23 +447,14 @@ class _Look:
 
 def _open_axis(column: Column, schema_name: str) -> Axis:
     """The column on an axis that shows what is outside and what is missing."""
-    shown = replace(column, missing=True, outside="other")
     bins = None if column.edges is not None or not column.numeric else 1
-    return resolve_axis(
-        replace(shown, bins=bins, precision=None), schema_name=schema_name, default_bins=1
-    )
-
-
-def _slots(axis: Axis) -> NDArray[np.int64]:
-    """Per code: 0 for a declared value, 1 for one outside, 2 for a missing one."""
-    return np.array([*([0] * axis.base), 1, 2], dtype=np.int64)
+    shown = replace(column, missing=True, outside="other", bins=bins, precision=None)
+    return resolve_axis(shown, schema_name=schema_name, default_bins=1)
 
 
 def _keeps(column: Column) -> NDArray[np.bool_]:
     """Whether a row stays whose cell is declared, outside or missing."""
-    outside = column.outside != "drop"
-    missing = column.missing or column.outside == "other"
-    return np.array([True, outside, missing])
+    return np.array([True, column.outside != "drop", column.missing or column.outside == "other"])
 
 
 def _examples(
@@ -488,8 +469,7 @@ def _examples(
         delimiter=written.delimiter, encoding=written.encoding, sheet=written.sheet
     )
     source = open_source(data, replace(schema, source=plain))
-    schema_name = schema.name
-    encoder = Encoder(Domain(tuple(_open_axis(column, schema_name) for column in odd)))
+    encoder = Encoder(Domain(tuple(_open_axis(column, schema.name) for column in odd)))
     missing, blank = ({column.name: 0 for column in odd} for _ in range(2))
     texts: dict[str, list[pl.DataFrame]] = {column.name: [] for column in odd}
     rows = 0
@@ -518,8 +498,10 @@ def _examples(
             .agg(pl.col("n").sum())
             .sort("n", "text", descending=[True, False])
         )
-        share = blank[name] / missing[name] if missing[name] else 1.0
-        found[name] = (share, [str(t)[:_LONGEST] for t in common["text"].head(_EXAMPLES)])
+        found[name] = (
+            blank[name] / missing[name] if missing[name] else 1.0,
+            [str(text)[:_LONGEST] for text in common["text"].head(_EXAMPLES)],
+        )
     return found
 
 
@@ -527,5 +509,5 @@ def _as_text(cells: pl.Series) -> pl.Series:
     kind = cells.dtype
     if kind.is_nested() or kind in (pl.Binary, pl.Object, pl.Unknown, pl.Null):
         return pl.Series(["" if cell is None else str(kind) for cell in cells], dtype=pl.String)
-    plain = cells.fill_nan(None) if kind.is_float() else cells
-    return plain.cast(pl.String, strict=False).fill_null("").str.strip_chars(BLANKS)
+    cells = cells.fill_nan(None) if kind.is_float() else cells
+    return cells.cast(pl.String, strict=False).fill_null("").str.strip_chars(BLANKS)

@@ -27,6 +27,8 @@ from dpublish.curator.formats import (
     MARKS,
     in_order,
     in_words,
+    item_lists,
+    items_of,
     largest_unit,
     misread,
     moment_format,
@@ -71,6 +73,7 @@ _NO_LEVEL = "replace me"
 _TRACKED = 20_000
 _OFFSET: Final = r":[0-9]{2}(?:[.,][0-9]+)? ?(?:Z|z|UTC|[+-][0-9]{2}:?[0-9]{0,2})$"
 """After a time of day: the last two digits of 2020-01-31 are no offset."""
+_DATED: Final = r"^[0-9]{4}-"
 _LARGEST = (1 << 62) - 1
 _BOOLEAN_WORDS = ({"true", "false"}, {"yes", "no"}, {"t", "f"}, {"y", "n"}, {"0", "1"})
 _WEAK = {"N", "none", "None", "unknown", "Unknown", "UNKNOWN"}
@@ -101,9 +104,8 @@ class Draft:
             elif line == "[dataset]":
                 lines += [f"# {self.remarks['']}"] if "" in self.remarks else []
         if self.left_out:
-            lines.append("# Left out:")
-            lines += [f"# - {_shown(name)}: {why}" for name, why in self.left_out.items()]
-            lines.append("")
+            why_not = (f"# - {_shown(name)}: {why}" for name, why in self.left_out.items())
+            lines += ["# Left out:", *why_not, ""]
         return "\n".join(lines)
 
 
@@ -131,8 +133,7 @@ def draft(data: object, *, name: str, sheet: str | None = None) -> Draft:
         if isinstance(source, TransactionLines):
             return _baskets(source, name, LINE_COLUMN)
         lists = source.lists()
-        beside = [column for column in source.columns() if column not in lists]
-        if len(lists) == 1 and all(map(_names_baskets, beside)):
+        if len(lists) == 1 and all(map(_names_baskets, {*source.columns()} - {*lists})):
             return _baskets(source.cutting(lists[0], str.split), name, lists[0])
         return _table(source, name, written or SourceFormat(), lists)
 
@@ -146,31 +147,32 @@ def _baskets(source: Source, name: str, column: str) -> Draft:
     """Set-valued data: the items that occur, in their natural order."""
     items: set[str] = set()
     rows = 0
-    for frame in source.batches([column]):
-        rows += frame.height
-        cells = frame.to_series(0)
-        lists = cells if cells.dtype == pl.List else cells.str.split(" ")
-        texts = lists.explode().cast(pl.String).str.strip_chars(BLANKS)
-        items.update(texts.filter(texts.str.len_bytes() > 0).unique().to_list())
+    for lists in item_lists(source, column):
+        rows += len(lists)
+        items.update(items_of(lists).unique().to_list())
     if not items:
         raise InputError("The data has no item, so there is nothing to draft a schema from.")
-    universe = ItemUniverse(items=tuple(sorted(items, key=natural)), source=FROM_ROWS)
     schema = Schema(
         name=name,
-        items=universe,
+        items=ItemUniverse(items=tuple(sorted(items, key=natural)), source=FROM_ROWS),
         neighbours="add-remove-one",
         nominal_size=round_up(rows) if rows else None,
         draft=True,
     )
-    remarks = {}
-    if column != LINE_COLUMN:
-        remarks[""] = f"Items stand in column '{_shown(column)}': release with --set column=..."
-    beside = [one for one in source.columns() if one not in (column, LINE_COLUMN)]
+    remarks = (
+        {}
+        if column == LINE_COLUMN
+        else {"": f"Items stand in column '{_shown(column)}': release with --set column=..."}
+    )
+    beside = (one for one in source.columns() if one not in (column, LINE_COLUMN))
     unit = next((one for one in beside if largest_unit(source, one) > 1), None)
     if unit is not None:
-        most = round_up(largest_unit(source, unit))
-        schema = replace(schema, unit=PrivacyUnit(column=unit, max_rows=most), nominal_size=None)
+        schema = replace(schema, unit=_unit_of(source, unit), nominal_size=None)
     return Draft(schema, remarks)
+
+
+def _unit_of(source: Source, column: str) -> PrivacyUnit:
+    return PrivacyUnit(column=column, max_rows=round_up(largest_unit(source, column)))
 
 
 def _table(source: Source, name: str, written: SourceFormat, lists: Sequence[str]) -> Draft:
@@ -189,25 +191,31 @@ def _table(source: Source, name: str, written: SourceFormat, lists: Sequence[str
     left_out |= dict.fromkeys(lists, _LISTS_APART)
     unit = next((c for c in left_out if guesses[c].is_unit(rows)), None)
     if unit is None:
-        maybe = [c for c, g in guesses.items() if g.may_be_unit(rows)]
-        traits = [c for c, g in guesses.items() if 2 <= g.different() <= CODES]
-        unit = repeated_id(source, maybe, traits)
+        unit = repeated_id(
+            source,
+            candidates=[c for c, g in guesses.items() if g.may_be_unit(rows)],
+            traits=[c for c, g in guesses.items() if 2 <= g.different() <= CODES],
+        )
         left_out |= {} if unit is None else {unit: _UNIT}
     if len(left_out) == len(names):  # a draft of nothing helps nobody
         left_out = {}
     kept = {c: guess for c, guess in guesses.items() if c not in left_out}
-    levels = {mark for guess in kept.values() for mark in guess.weak_marks}
-    marks = {mark for guess in kept.values() for mark in guess.strong_marks} - levels
+    marks = {mark for guess in kept.values() for mark in guess.strong_marks} - {
+        mark for guess in kept.values() for mark in guess.weak_marks
+    }
     columns = {c: guess.column(marks) for c, guess in kept.items()}
     written = replace(written, missing=tuple(sorted(marks)), **_spelling(list(kept.values())))
     remarks = {c: guesses[c].remark for c in columns if guesses[c].remark}
     # no row at all is no size: 'release' counts the rows where none is declared
-    schema = Schema(name=name, columns=columns, size=min(rows, _LARGEST) or None, draft=True)
-    if written != SourceFormat():
-        schema = replace(schema, source=written)
+    schema = Schema(
+        name=name,
+        columns=columns,
+        size=min(rows, _LARGEST) or None,
+        source=None if written == SourceFormat() else written,
+        draft=True,
+    )
     if unit is not None:
-        most = round_up(largest_unit(source, unit))
-        schema = replace(schema, unit=PrivacyUnit(column=unit, max_rows=most), size=None)
+        schema = replace(schema, unit=_unit_of(source, unit), size=None)
         remarks[""] = f"'{_shown(unit)}' looks like the privacy unit: one person, several rows."
     return Draft(schema, remarks, left_out)
 
@@ -217,10 +225,8 @@ def _spelling(guesses: Sequence[_Guess]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for kind, (key, iso) in _LISTS.items():
         same = [guess for guess in guesses if guess.moment == kind]
-        forms = {guess.form for guess in same if guess.form}
-        if forms:
-            usual = {iso} if any(not guess.form for guess in same) else set()
-            found[key] = tuple(sorted(forms | usual))
+        if any(guess.form for guess in same):
+            found[key] = tuple(sorted({guess.form or iso for guess in same}))
     commas = [guess for guess in guesses if guess.commas]
     points = any(
         g.low is not None and not g.whole and not g.moment for g in guesses if not g.commas
@@ -268,8 +274,7 @@ class _Guess:
             pl.Duration,
         ):
             self.missing |= len(series) > 0
-            return
-        if kind in (pl.Date, pl.Datetime, pl.Time):
+        elif kind in (pl.Date, pl.Datetime, pl.Time):
             self._note_moments(series)
         elif kind.is_numeric() and not kind.is_decimal():
             self._note_values(series.fill_nan(None) if kind.is_float() else series)
@@ -307,7 +312,9 @@ class _Guess:
         kind = kind or ("time" if cells.dtype == pl.Time else "timestamp")
         filled = cells.drop_nulls()
         numbers, holes = numbers_of(kind, filled) or (np.zeros(0, dtype=np.int64), None)
-        if holes is not None or (kind == "time" and filled.dtype == pl.String and _dated(filled)):
+        if holes is not None or (
+            kind == "time" and filled.dtype == pl.String and filled.str.contains(_DATED).any()
+        ):
             return False
         self.missing |= len(filled) < len(cells)
         if numbers.size:
@@ -316,9 +323,8 @@ class _Guess:
             self.mixed |= self.moment not in (None, found) and not both
             self.moment = "timestamp" if both else found
             self.mixed |= self.numbers
-            shown = series_of(found, numbers // DAY if found == "date" else numbers)
             self._note_ends(pl.Series(numbers))
-            self._note_levels(shown)
+            self._note_levels(series_of(found, numbers // DAY if found == "date" else numbers))
         return True
 
     def _note_ends(self, filled: pl.Series) -> None:
@@ -349,8 +355,7 @@ class _Guess:
         self.hashes.append(texts.hash().unique())
         if self.too_many:
             return
-        for text, times in texts.alias("level").value_counts(name="times").iter_rows():
-            self.seen[text] += times
+        self.seen.update(dict(texts.alias("level").value_counts(name="times").iter_rows()))
         if len(self.seen) > _TRACKED:
             self.too_many = True
             self.seen = Counter(dict(self.seen.most_common(MAX_LEVELS)))
@@ -358,9 +363,8 @@ class _Guess:
     def different(self) -> int:
         if not self.too_many:
             return len(self.seen)
-        joined = pl.concat(self.hashes).unique()
-        self.hashes = [joined]
-        return len(joined)
+        self.hashes = [pl.concat(self.hashes).unique()]
+        return len(self.hashes[0])
 
     @property
     def _labelled(self) -> bool:
@@ -381,27 +385,23 @@ class _Guess:
         short = self._numeric or self.letters <= 30 * self.filled
         if not (self._labelled and short and self.filled >= 0.95 * rows and rows >= 50):
             return False
-        different = self.different()
-        often = max(self.seen.values(), default=0)
-        return max(CODES, 0.02 * rows) < different < 0.95 * rows and often <= 0.01 * rows + 20
+        some = max(CODES, 0.02 * rows) < self.different() < 0.95 * rows
+        return some and max(self.seen.values(), default=0) <= 0.01 * rows + 20
 
     def why_left_out(self, rows: int) -> str | None:
         if self.is_unit(rows):
             return _UNIT
         if self.whole and self._numeric and _WEIGHTS.search(self.name):
             return "looks like survey weights, which belong to the sample and not to a person"
-        if rows < CODES or not self.filled or not self._labelled:
-            return None
-        if self._has_commas() or self._written_moment():
+        if rows < CODES or not self.filled or not self._labelled or self._odd_writing:
             return None
         different = self.different()
         text = not self._numeric
         if different == self.filled and (text or named_as_unit(self.name)):
             return "looks like an identifier: no two rows agree. It does not belong in a release"
-        if text and different > MAX_LEVELS:
-            long = self.letters / self.filled > 30
-            if different > 0.5 * self.filled or long:
-                return "looks like free text or names, which do not belong in a release"
+        long = self.letters / self.filled > 30
+        if text and different > MAX_LEVELS and (different > 0.5 * self.filled or long):
+            return "looks like free text or names, which do not belong in a release"
         return None
 
     @property
@@ -411,26 +411,33 @@ class _Guess:
     @property
     def weak_marks(self) -> dict[str, int]:
         """Marks that are levels here."""
-        written = self._written_moment() or self._has_commas()
-        numbers = self._numeric or written
-        return {} if numbers else {m: n for m, n in self.marks.items() if m in _WEAK}
+        weak = () if self._numeric or self._odd_writing else _WEAK
+        return {mark: times for mark, times in self.marks.items() if mark in weak}
 
     @property
     def strong_marks(self) -> list[str]:
-        weak = self.weak_marks
-        read = ("NaN", "nan") if self._numeric else ()  # numbers have a way to say it
-        return [mark for mark in self.marks if mark not in weak and mark not in read]
+        # numbers have a way to say it
+        others = {*self.weak_marks, *(("NaN", "nan") if self._numeric else ())}
+        return [mark for mark in self.marks if mark not in others]
+
+    @property
+    def _texts(self) -> list[str]:
+        """All texts of a column that is not read as numbers or moments, if they are few."""
+        return list(self.seen) if self.low is None and not self.too_many else []
 
     def _written_moment(self) -> tuple[str, str] | None:
-        odd = self.low is None and self.seen and not self.too_many
-        return moment_format(list(self.seen)) if odd else None
+        return moment_format(self._texts)
 
     def _has_commas(self) -> bool:
-        odd = self.low is None and self.seen and not self.too_many
-        matches = (
-            re.match(DECIMAL_COMMA, text) or re.fullmatch("[0-9]+", text) for text in self.seen
+        texts = self._texts
+        return bool(texts) and all(
+            re.match(DECIMAL_COMMA, text) or re.fullmatch("[0-9]+", text) for text in texts
         )
-        return bool(odd) and all(matches)
+
+    @property
+    def _odd_writing(self) -> bool:
+        """Whether its texts are moments or numbers, written as in other countries."""
+        return self._has_commas() or self._written_moment() is not None
 
     def column(self, declared: set[str]) -> Column:
         """The column, where [source] declares these marks for missing values."""
@@ -450,8 +457,7 @@ class _Guess:
             return self._numbers(strong, left)
         if not self.seen:
             self.remark = "No value was seen. Declare the levels, or delete this column."
-            return self._labels("categorical", (_NO_LEVEL,), left)
-        if self.too_many or len(self.seen) > MAX_LEVELS:
+        elif self.too_many or len(self.seen) > MAX_LEVELS:
             self.remark = (
                 f"More than {MAX_LEVELS} different texts: the most frequent are listed, the rest "
                 "become '(other)'."
@@ -460,35 +466,36 @@ class _Guess:
         common = [text for text, _ in self.seen.most_common(MAX_LEVELS)]
         levels = sorted((text for text in common if text not in (OTHER, MISSING)), key=natural)
         ordered = in_order(levels)
-        if ordered is not None:
-            return self._labels("ordinal", tuple(ordered), left)
-        return self._labels("categorical", tuple(levels) or (_NO_LEVEL,), left)
+        kind: Kind = "categorical" if ordered is None else "ordinal"
+        return self._labels(kind, tuple(ordered or levels) or (_NO_LEVEL,), left)
 
     def _labels(self, kind: Kind, levels: tuple[str, ...], marks: list[str]) -> Column:
         if marks:
             shown = ", ".join(f"'{mark}'" for mark in marks)
             self._say(f"{shown} marks missing values. It is no level, and is counted as '(other)'.")
-        missing = self.missing and not marks
-        source = "" if kind == "boolean" else FROM_ROWS
         return Column(
             name=self.name,
             kind=kind,
             levels=levels,
-            missing=missing,
+            missing=self.missing and not marks,
             outside="other",
-            wording=Wording(source=source),
+            wording=Wording(source="" if kind == "boolean" else FROM_ROWS),
         )
 
     def _say(self, text: str) -> None:
         self.remark = f"{self.remark} {text}".strip()
 
     def _numbers(self, marks: list[str], undeclared: list[str]) -> Column:
+        self.missing |= bool(self.marks)
         if self.whole and not self.moment and self._are_codes(int(self.low), int(self.high)):
             return self._codes(undeclared)
         if marks:
             self._say(f"{', '.join(f'{mark!r}' for mark in marks)} marks missing values.")
-        wording = Wording(source=FROM_ROWS)
-        common: dict[str, Any] = {"name": self.name, "missing": self.missing, "wording": wording}
+        common: dict[str, Any] = {
+            "name": self.name,
+            "missing": self.missing,
+            "wording": Wording(source=FROM_ROWS),
+        }
         if self.moment is not None:
             return replace(read_column(self.name, self._calendar()), **common)
         if self.whole:
@@ -506,19 +513,23 @@ class _Guess:
 
     def _are_codes(self, low: int, high: int) -> bool:
         """Few different whole numbers, close together, each of which comes several times."""
-        if self.too_many or not 2 <= len(self.seen) <= CODES or self.filled < 5 * len(self.seen):
-            return False
-        return high - low + 1 <= 2 * len(self.seen) and low >= -1
+        return (
+            not self.too_many
+            and 2 <= len(self.seen) <= CODES
+            and self.filled >= 5 * len(self.seen)
+            and high - low + 1 <= 2 * len(self.seen)
+            and low >= -1
+        )
 
     def _codes(self, marks: list[str]) -> Column:
         """Codes have an order where they are many, as grades are, or where fewer and fewer have
         more and more."""
         levels = [str(code) for code in range(int(self.low), int(self.high) + 1)]
-        counts = [self.seen[level] for level in levels]
-        falling = len(levels) > 2 and all(a >= b for a, b in itertools.pairwise(counts))
+        falling = len(levels) > 2 and all(
+            self.seen[one] >= self.seen[after] for one, after in itertools.pairwise(levels)
+        )
         ordered = len(levels) >= 10 or (falling and int(levels[0]) == 0)
-        if marks:
-            self.missing = True
+        self.missing |= bool(marks)
         self._say("Few different whole numbers: taken for codes.")
         return self._labels("ordinal" if ordered else "categorical", tuple(levels), marks)
 
@@ -534,8 +545,8 @@ class _Guess:
         if self.moment == "date":
             return {"kind": "date", "lower": low.date(), "upper": high.date()}
         step = named_step("timestamp", number_of(low), number_of(high), MAX_BINS)
-        bins = {} if step is None else {"bins": step}
-        return {"kind": "timestamp", "lower": low, "upper": high} | bins
+        ends = {"kind": "timestamp", "lower": low, "upper": high}
+        return ends if step is None else {**ends, "bins": step}
 
     def _written_moments(self, kind: str, form: str) -> Column:
         texts = moments_written(pl.Series(list(self.seen)), kind, [form])
@@ -543,22 +554,15 @@ class _Guess:
         seconds = found * DAY if kind == "date" else found
         self.low, self.high, self.moment, self.form = seconds.min(), seconds.max(), kind, form
         self.mixed = False
-        self.missing |= bool(self.marks)
         self._say(f"{WORDS[kind].capitalize()} are written as {in_words(form)}, as [source] says.")
         return self._numbers([], [])
 
     def _decimal_commas(self) -> Column:
         values = [float(re.sub(r"[. ]", "", text).replace(",", ".")) for text in self.seen]
         self.low, self.high, self.whole, self.mixed = min(values), max(values), False, False
-        self.missing |= bool(self.marks)
         self.commas = True
         self._say("Numbers have a decimal comma, as [source] says.")
         return self._numbers([], [])
-
-
-def _dated(texts: pl.Series) -> bool:
-    """Whether times of day have a day before them."""
-    return bool(texts.str.contains(r"^[0-9]{4}-").any())
 
 
 def round_up(value: float) -> int:
@@ -572,8 +576,7 @@ def round_up(value: float) -> int:
 
 def _round_bounds(name: str, low: float, high: float) -> tuple[float, float]:
     """Round numbers on either side, so that the ends do not show who is at them."""
-    words = re.split(r"[^a-z]+", name.lower())
-    if {"age", "agep"} & {*words} and 0 <= low <= high <= 120:
+    if {"age", "agep"} & {*re.split(r"[^a-z]+", name.lower())} and 0 <= low <= high <= 120:
         return 0, 120
     if abs(low) >= 2.0**52 or abs(high) >= 2.0**52:
         return low, high
@@ -584,6 +587,5 @@ def _round_bounds(name: str, low: float, high: float) -> tuple[float, float]:
     else:
         lower = 0.0 if low <= 0.5 * high else math.floor(low / step) * step
     if isinstance(low, int):
-        upper = max(upper, high)
-        return math.floor(lower), math.ceil(upper)
+        return math.floor(lower), math.ceil(max(upper, high))
     return float(f"{lower:.12g}"), float(f"{upper:.12g}")

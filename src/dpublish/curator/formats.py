@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,7 @@ import polars as pl
 
 from dpublish.declare.calendar import CALENDAR, WORDS, numbers_of
 from dpublish.declare.source_format import SourceFormat, moments_written
+from dpublish.declare.spelling import BLANKS
 from dpublish.sources.files import open_plain
 from dpublish.sources.sources import Source
 
@@ -82,9 +83,6 @@ class TextFormat:
     ascii: bool = False
     """Whether all its letters are written alike in UTF-8 and in encodings of single bytes."""
 
-    def to_json(self) -> dict[str, object]:
-        return {"encoding": self.encoding, "delimiter": self.delimiter}
-
 
 def text_format(path: Path) -> TextFormat:
     """Looks at the first line for the delimiter, and at every byte for the encoding."""
@@ -108,11 +106,12 @@ def text_format(path: Path) -> TextFormat:
     counts = {mark: line.count(mark) for mark in _DELIMITERS}
     most = max(counts, key=lambda mark: counts[mark])
     delimiter = most if counts[most] else None
-    names = line.split(delimiter) if delimiter else [line]
     return TextFormat(
         encoding=encoding,
         delimiter=delimiter,
-        header=tuple(name.strip().strip('"') for name in names),
+        header=tuple(
+            name.strip().strip('"') for name in (line.split(delimiter) if delimiter else [line])
+        ),
         ascii=ascii_only,
     )
 
@@ -127,7 +126,6 @@ def misread(data: object, written: SourceFormat | None) -> tuple[TextFormat | No
         found = text_format(path)
     except (OSError, EOFError, zlib.error):
         return None, []
-    usual = "\t" if ".tsv" in path.suffixes else ","
     said = []
     encoding = codecs.lookup((written and written.encoding) or "utf-8").name
     if encoding != codecs.lookup(found.encoding).name and not _same_letters(encoding, found):
@@ -135,7 +133,7 @@ def misread(data: object, written: SourceFormat | None) -> tuple[TextFormat | No
             f"The file is {found.encoding.upper()}, and would be read as "
             f"{'LATIN-1' if encoding == 'iso8859-1' else encoding.upper()}."
         )
-    delimiter = (written and written.delimiter) or usual
+    delimiter = (written and written.delimiter) or _usual_delimiter(path)
     if found.delimiter not in (delimiter, None):
         said.append(
             f"The first line is separated by {delimiter_name(found.delimiter)}s, and would be cut "
@@ -146,12 +144,16 @@ def misread(data: object, written: SourceFormat | None) -> tuple[TextFormat | No
 
 def unusual(found: TextFormat, data: object) -> SourceFormat | None:
     """What [source] has to say about a text file that is written so."""
-    usual = "\t" if ".tsv" in Path(str(data)).suffixes else ","
-    delimiter = found.delimiter if found.delimiter not in (usual, None) else None
-    encoding = found.encoding if found.encoding != "utf-8" else None
+    usual = found.delimiter == _usual_delimiter(Path(str(data)))
+    delimiter = None if usual else found.delimiter
+    encoding = None if found.encoding == "utf-8" else found.encoding
     if delimiter is None and encoding is None:
         return None
     return SourceFormat(delimiter=delimiter, encoding=encoding)
+
+
+def _usual_delimiter(path: Path) -> str:
+    return "\t" if ".tsv" in path.suffixes else ","
 
 
 def _same_letters(encoding: str, found: TextFormat) -> bool:
@@ -218,13 +220,23 @@ def hints(texts: Sequence[str], kind: str) -> list[str]:
 
 def in_words(form: str) -> str:
     """A format as people write it: dd.mm.yyyy, hh:mm."""
-    words = {"%d": "dd", "%m": "mm", "%Y": "yyyy", "%b": "Mon", "%B": "Month"}
-    words |= {"%H": "hh", "%I": "hh", "%M": "mm", "%S": "ss", "%p": "AM"}
-    for mark, word in words.items():
+    for mark, word in _FORM_WORDS.items():
         form = form.replace(mark, word)
     return form
 
 
+_FORM_WORDS: Final = {
+    "%d": "dd",
+    "%m": "mm",
+    "%Y": "yyyy",
+    "%b": "Mon",
+    "%B": "Month",
+    "%H": "hh",
+    "%I": "hh",
+    "%M": "mm",
+    "%S": "ss",
+    "%p": "AM",
+}
 _SCALES = (
     ("none", "mild", "moderate", "severe"),
     ("very low", "low", "medium", "high", "very high"),
@@ -257,8 +269,8 @@ def in_order(levels: Sequence[str]) -> list[str] | None:
 def _band(text: str) -> tuple[float, int]:
     """Where a band such as '<20', '20-39' or '40+' begins."""
     digits = re.search(r"[0-9]+(?:\.[0-9]+)?", text.replace(",", ""))
-    below = text.lower().startswith(("<", "under"))
-    return (float(digits[0]) if digits else 0.0, -1 if below else 0)
+    start = float(digits[0]) if digits else 0.0
+    return start, -1 if text.lower().startswith(("<", "under")) else 0
 
 
 # Which column says whose rows belong together: guesses for drafts and checks, from names and rows.
@@ -277,14 +289,14 @@ AGREE: Final = 0.98
 
 def named_as_unit(name: str) -> bool:
     """Whether a column is called as ids of people are."""
-    words = name.lower().replace("-", "_").split("_")
-    return any(word in _UNIT_WORDS for word in words) or bool(_ID_NAMES.search(name))
+    words = {*re.split("[-_]", name.lower())}
+    return not words.isdisjoint(_UNIT_WORDS) or bool(_ID_NAMES.search(name))
 
 
 def largest_unit(source: Source, column: str) -> int:
     """The number of rows that 99 in 100 units do not exceed."""
-    hashes = pl.concat([frame.to_series(0).hash() for frame in source.batches([column])])
-    sizes = hashes.alias("unit").to_frame().group_by("unit").len().get_column("len")
+    units = pl.concat([frame.select(unit=pl.first().hash()) for frame in source.batches([column])])
+    sizes = units.group_by("unit").len().get_column("len")
     return int(sizes.quantile(0.99, "higher") or 1)
 
 
@@ -299,25 +311,34 @@ def repeated_id(source: Source, candidates: Sequence[str], traits: Sequence[str]
         some = [name for name in traits if name != candidate][:MAX_TRAITS]
         if not some:
             return None
-        frames = source.batches([candidate, *some])
-        table = pl.concat([frame.select(pl.all().hash()) for frame in frames])
-        groups = table.group_by(candidate).agg(pl.len().alias("#rows"), *(_same(n) for n in some))
+        batches = source.batches([candidate, *some])
+        table = pl.concat([frame.select(pl.all().hash()) for frame in batches])
+        groups = table.group_by(candidate).agg(
+            pl.len().alias("#rows"), pl.col(some).min() == pl.col(some).max()
+        )
         several = groups.filter(pl.col("#rows") > 1)
-        if several.height < 0.1 * groups.height or several.height < 10:
-            continue
-        constant = [name for name in some if _holds(table, several, name)]
-        if constant:
+        enough = several.height >= 0.1 * groups.height and several.height >= 10
+        if enough and any(_holds(table, several, name) for name in some):
             return candidate
     return None
-
-
-def _same(name: str) -> pl.Expr:
-    return (pl.col(name).min() == pl.col(name).max()).alias(name)
 
 
 def _holds(table: pl.DataFrame, several: pl.DataFrame, name: str) -> bool:
     """Whether ids agree in a trait, in which two rows at random differ in at least one case in
     five."""
     shares = table.get_column(name).value_counts(normalize=True).get_column("proportion")
-    alike = float((shares * shares).sum())
-    return alike <= 0.8 and float(several.get_column(name).mean() or 0) >= AGREE  # type: ignore[arg-type]
+    agree = several.get_column(name).mean() or 0
+    return float((shares * shares).sum()) <= 0.8 and float(agree) >= AGREE  # type: ignore[arg-type]
+
+
+def item_lists(source: Source, column: str) -> Iterator[pl.Series]:
+    """The cells of set-valued data as lists of items, by batch."""
+    for frame in source.batches([column]):
+        cells = frame.to_series(0)
+        yield cells if cells.dtype == pl.List else cells.cast(pl.String).str.split(" ")
+
+
+def items_of(lists: pl.Series) -> pl.Series:
+    """The texts in lists of items, without blanks around them; blank ones are none."""
+    items = lists.explode().cast(pl.String).str.strip_chars(BLANKS)
+    return items.filter(items.str.len_bytes() > 0)

@@ -19,7 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.analyse.predict import hand_till_auc
-from dpublish.curator.rehearse import ROWS, payable, release_of, stand_in
+from dpublish.curator.rehearse import ROWS, cuts, payable, release_of, stand_in
 from dpublish.declare.columns import Column
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, PublishError
@@ -70,7 +70,9 @@ def expected_areas(
             f"Nothing is learnt from a release of {unknown[0]} here; methods for a label: "
             f"{', '.join(METHODS)}."
         )
-    sized, thinned = _sized(schema, target)
+    units = schema.size_or_nominal or ROWS
+    drawn = min(units, MAX_ROWS)
+    sized = _with_units(replace(schema, target=target, rules=()), drawn)
     worlds = [
         [(stand_in_label(sized, few, 2 * world + run), world * runs + run) for run in range(runs)]
         for world, few in enumerate((True, False))
@@ -86,7 +88,7 @@ def expected_areas(
             paid = [payable(method, told, cost) for cost in costs]
             warnings[name] = method.plan(told, paid[0]).warnings
             # with fewer rows than there are, a larger epsilon says as much
-            plans = [method.plan(sized, _scaled(cost, thinned)) for cost in paid]
+            plans = [method.plan(sized, _scaled(cost, drawn / units)) for cost in paid]
             few, every = (
                 [fmean(_area(method, plan, sized, *one) for one in world) for plan in plans]
                 for world in worlds
@@ -120,17 +122,9 @@ def recommend(
     return best, others
 
 
-def _sized(schema: Schema, target: str) -> tuple[Schema, float]:
-    """The schema with as many units as are drawn, and how many of the rows that is."""
-    units = schema.size_or_nominal or ROWS
-    drawn = min(units, MAX_ROWS)
-    return _with_units(replace(schema, target=target, rules=()), drawn), drawn / units
-
-
 def _with_units(schema: Schema, units: int) -> Schema:
-    if schema.neighbours == "replace-one":
-        return replace(schema, size=units)
-    return replace(schema, nominal_size=units)
+    size = "size" if schema.neighbours == "replace-one" else "nominal_size"
+    return replace(schema, **{size: units})  # type: ignore[arg-type]
 
 
 def _scaled(cost: Cost, part: float) -> Cost:
@@ -144,14 +138,13 @@ def stand_in_label(schema: Schema, few: bool, seed: int) -> tuple[pl.DataFrame, 
     """Stand-in rows whose label depends on a few columns or on all alike, and rows to ask about."""
     target = schema.target
     assert target is not None
-    units = schema.size_or_nominal or ROWS
-    frame = stand_in(_with_units(schema, units + TESTED), seed=seed + 1)
+    units = (schema.size_or_nominal or ROWS) + TESTED
+    frame = stand_in(_with_units(schema, units), seed=seed + 1)
     stream = SeededStream(seed + 1)
 
     def logistic(n: int) -> NDArray[np.float64]:
         """Seeded draws, about as wide as normal ones twice over."""
-        words = np.asarray(stream.words(n) >> np.uint64(11), dtype=np.float64)
-        share = (words + 0.5) * 2.0**-53
+        share = (np.asarray(stream.words(n) >> np.uint64(11), dtype=np.float64) + 0.5) * 2.0**-53
         return np.asarray(np.log(share / (1 - share)), dtype=np.float64)
 
     columns = [
@@ -160,21 +153,18 @@ def stand_in_label(schema: Schema, few: bool, seed: int) -> tuple[pl.DataFrame, 
     moving = np.argsort(logistic(len(columns)))[: FEW if few else len(columns)]
     logit = np.zeros(frame.height)
     for place in moving:
-        cells = frame.get_column(columns[place].name)
-        effect = _effect(columns[place], cells, logistic)
+        effect = _effect(columns[place], frame.get_column(columns[place].name), logistic)
         size = logistic(1)
         if not few:  # all columns count alike: with sizes drawn, two or three would outweigh them
             size = np.sign(size) / max(float(effect.std()), 1e-9)
         logit += size * effect
     logit = STRENGTH * (logit - logit.mean()) / max(float(logit.std()), 1e-9)
     levels = schema.column(target).levels
-    weights = 1 / np.arange(1, len(levels) + 1)
     latent = logit + logistic(frame.height)
-    ends = np.quantile(latent, np.cumsum(weights / weights.sum())[:-1])
+    ends = np.quantile(latent, cuts(len(levels)))
     told = np.array(levels, dtype=object)[np.searchsorted(ends, latent)]
     frame = frame.with_columns(pl.Series(target, told.tolist(), dtype=pl.String))
-    cut = frame.height - TESTED
-    return frame[:cut], frame[cut:]
+    return frame[:-TESTED], frame[-TESTED:]
 
 
 def _effect(column: Column, cells: pl.Series, draw: Callable[[int], Any]) -> Any:
@@ -205,8 +195,8 @@ def _area(method: Any, plan: Any, schema: Schema, world: Any, seed: int) -> floa
         return 0.5
     present = [one for one in classes if one in set(truth.tolist())]
     kept = np.isin(truth, present)
-    columns = [classes.index(one) for one in present]
-    return hand_till_auc(truth[kept], np.asarray(chances)[kept][:, columns], classes=present)
+    shares = np.asarray(chances)[kept][:, [classes.index(one) for one in present]]
+    return hand_till_auc(truth[kept], shares, classes=present)
 
 
 def _model(release: Any, target: str) -> Any:

@@ -24,6 +24,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dpublish.curator.formats import item_lists
 from dpublish.curator.guard import guarded
 from dpublish.curator.seal import build_manifest
 from dpublish.curator.warm import run_seeded
@@ -54,7 +55,6 @@ ROWS = 10_000
 _MAX_ROWS = 1 << 20
 _FINE = 1024
 _SEED = 1
-_NAME = "stand-in for "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +73,6 @@ class Answered:
     """The typical difference between estimates and the truth, over the runs."""
     margin: float
     """Half the width of the interval, on average over the runs."""
-
-    def to_json(self) -> dict[str, Any]:
-        return dict(vars(self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +94,7 @@ class Rehearsal:
             "method": self.method,
             "stand_in": self.stand_in,
             "rows": self.rows,
-            "answers": [one.to_json() for one in self.answers],
+            "answers": [vars(one) for one in self.answers],
             "plans": [plan.to_json() for plan in self.plans],
         }
 
@@ -114,15 +111,16 @@ def rehearse(
     progress: Callable[[str], None] = lambda step: None,
 ) -> Rehearsal:
     """Run the mechanism at every cost on stand-in rows, and ask it the questions."""
-    if public is not None:
-        require_public(public)
-    frame = stand_in(schema) if public is None else None
-    source = open_source(public, schema) if frame is None else open_source(frame)
+    if public is not None and is_remembered(public):
+        raise InputError(
+            f"'{public}' is private: a ledger on this machine has paid for releases of it. A "
+            "rehearsal needs a public table, or none."
+        )
+    source = open_source(stand_in(schema)) if public is None else open_source(public, schema)
     source.require([c for c in (schema.unit.column, *schema.columns) if c], schema_name=schema.name)
-    sized = schema
+    sized = replace(schema, name=f"stand-in for {schema.name}")
     if schema.neighbours == "replace-one":
-        sized = replace(schema, size=source.count_units(schema.unit.column), size_added=True)
-    sized = replace(sized, name=_NAME + schema.name)
+        sized = replace(sized, size=source.count_units(schema.unit.column), size_added=True)
     truths = [truth_of(source, sized, question) for question in questions]
     plans, answers, releases = [], [], []
     for cost in costs:
@@ -131,8 +129,10 @@ def rehearse(
         progress(f"rehearsing {plan.method} at {cost.describe()}")
         made = [release_of(mechanism, plan, source, seed) for seed in range(_SEED, _SEED + runs)]
         releases.append(made[0])
-        for question, truth in zip(questions, truths, strict=True):
-            answers.append(_answered(made, question, cost, truth, level))
+        answers += [
+            _answered(made, question, cost, truth, level)
+            for question, truth in zip(questions, truths, strict=True)
+        ]
     return Rehearsal(
         dataset=schema.name,
         method=plans[0].method if plans else "",
@@ -166,7 +166,6 @@ def _answered(
     rows = float(made[0].manifest["privacy"]["size"] or 0) or None
     expected = truth / rows if found[0].measure == "share" and rows else truth
     first = found[0]
-    widths = [one.high - one.low for one in found]
     return Answered(
         question=question,
         epsilon=str(cost.epsilon if cost.rho is None or not cost.rho else cost.rho),
@@ -177,7 +176,7 @@ def _answered(
         high=first.high,
         level=level,
         error=fmean((one.value - expected) ** 2 for one in found) ** 0.5,
-        margin=fmean(widths) / 2,
+        margin=fmean(one.high - one.low for one in found) / 2,
     )
 
 
@@ -195,8 +194,7 @@ def release_of(mechanism: Mechanism, plan: Plan, source: Source, seed: int) -> A
         created="1970-01-01T00:00:00Z",
         fresh=True,
     )
-    manifest = build_manifest(plan, nobody, output, publishable=False)
-    manifest = json.loads(json.dumps(manifest))
+    manifest = json.loads(json.dumps(build_manifest(plan, nobody, output, publishable=False)))
     tables = {name: frame_of(columns) for name, columns in output.tables.items()}
     return release_class(plan.kind)(manifest, tables)
 
@@ -208,17 +206,17 @@ def truth_of(source: Source, schema: Schema, question: str) -> float:
     from dpublish.query.masks import select
     from dpublish.query.predicate import parse_predicate
 
-    axes = [
-        resolve_axis(column, schema_name=schema.name, default_bins=_FINE)
-        for column in schema.columns.values()
-    ]
-    domain = Domain(tuple(axes))
+    domain = Domain(
+        tuple(
+            resolve_axis(column, schema_name=schema.name, default_bins=_FINE)
+            for column in schema.columns.values()
+        )
+    )
     chosen = select(parse_predicate(question, domain), domain)
     found = 0.0
     for batch, _ in source.coded(Encoder(domain)):
         codes = [column.astype(np.int64) for column in batch.kept()]
-        cover = chosen.cover(codes.__getitem__, codes[0].size)
-        found += float(cover.share.sum())
+        found += float(chosen.cover(codes.__getitem__, codes[0].size).share.sum())
     return found
 
 
@@ -228,16 +226,13 @@ def _truth_of_items(source: Source, items: Sequence[str], question: str) -> floa
     asked = mining.parse_items(question, {name: place for place, name in enumerate(items)})
     name = LINE_COLUMN if LINE_COLUMN in source.columns() else source.columns()[0]
     found = 0
-    for frame in source.cutting(name, str.split).batches([name]):
-        cells = frame.get_column(name)
-        lists = cells if cells.dtype == pl.List else cells.cast(pl.String).str.split(" ")
+    for lists in item_lists(source.cutting(name, str.split), name):
         held = {
             place: lists.list.contains(items[place]).fill_null(False).cast(pl.Int8).to_numpy() * 2
             - 1
             for place in mining.atoms_of(asked)
         }
-        truths = mining.truth_of(asked, held.__getitem__, len(lists))
-        found += int((truths > 0).sum())
+        found += int((mining.truth_of(asked, held.__getitem__, len(lists)) > 0).sum())
     return float(found)
 
 
@@ -254,14 +249,14 @@ def stand_in(schema: Schema, *, seed: int = _SEED) -> pl.DataFrame:
         return _stand_in_baskets(schema.items.items, units, uniform)
     owner = np.arange(units)
     if schema.unit.column is not None and schema.unit.max_rows > 1:
-        rows = 1 + np.floor(uniform(units) * min(schema.unit.max_rows, 3)).astype(np.int64)
-        owner = np.repeat(owner, rows)
+        more = np.floor(uniform(units) * min(schema.unit.max_rows, 3)).astype(np.int64)
+        owner = np.repeat(owner, 1 + more)
     n = owner.size
     common = uniform(n)  # what makes columns hang together
-    frame: dict[str, pl.Series] = {}
-    for column in schema.columns.values():
-        own = np.where(uniform(n) < 0.4, common, uniform(n))
-        frame[column.name] = _cells(column, own)
+    frame = {
+        column.name: _cells(column, np.where(uniform(n) < 0.4, common, uniform(n)))
+        for column in schema.columns.values()
+    }
     if schema.unit.column is not None and schema.unit.column not in frame:
         frame[schema.unit.column] = pl.Series([f"unit {i}" for i in owner])
     return pl.DataFrame(frame)
@@ -269,28 +264,33 @@ def stand_in(schema: Schema, *, seed: int = _SEED) -> pl.DataFrame:
 
 def _cells(column: Column, draws: NDArray[np.float64]) -> pl.Series:
     if not column.numeric:
-        weights = 1 / np.arange(1, len(column.levels) + 1)
-        places = np.searchsorted(np.cumsum(weights / weights.sum())[:-1], draws)
-        return pl.Series(np.array(column.levels, dtype=object)[places].tolist(), dtype=pl.String)
+        return pl.Series(_names(column.levels, draws).tolist(), dtype=pl.String)
     low, high = column.require_bounds("the stand-in")
-    middle = (draws + np.roll(draws, 1)) / 2
     if isinstance(low, Moment) and isinstance(high, Moment):
         first, last = number_of(low), number_of(high)
         return series_of(column.kind, first + np.floor(draws * (last - first + 1)).astype(np.int64))
+    middle = (draws + np.roll(draws, 1)) / 2
     values = float(low) + middle * (float(high) - float(low))  # type: ignore[arg-type]
-    if column.kind == "integer":
-        return pl.Series(np.floor(values).astype(np.int64))
-    return pl.Series(values)
+    return pl.Series(np.floor(values).astype(np.int64) if column.kind == "integer" else values)
+
+
+def _names(names: Sequence[str], draws: NDArray[np.float64]) -> NDArray[Any]:
+    return np.array(names, dtype=object)[np.searchsorted(cuts(len(names)), draws)]
+
+
+def cuts(names: int) -> NDArray[np.float64]:
+    """Where shares from 0 to 1 are cut for names of which the first are more frequent than the
+    last."""
+    weights = 1 / np.arange(1, names + 1)
+    return np.asarray(np.cumsum(weights / weights.sum())[:-1])
 
 
 def _stand_in_baskets(
     items: Sequence[str], units: int, uniform: Callable[[int], NDArray[np.float64]]
 ) -> pl.DataFrame:
     sizes = 1 + np.floor(-2 * np.log1p(-uniform(units))).astype(np.int64).clip(0, 20)
-    weights = 1 / np.arange(1, len(items) + 1)
-    places = np.searchsorted(np.cumsum(weights / weights.sum())[:-1], uniform(int(sizes.sum())))
-    names = np.array(items, dtype=object)[places]
-    lists = [part.tolist() for part in np.split(names, np.cumsum(sizes)[:-1])]
+    parts = np.split(_names(items, uniform(int(sizes.sum()))), np.cumsum(sizes)[:-1])
+    lists = [part.tolist() for part in parts]
     return pl.DataFrame({"items": pl.Series(lists, dtype=pl.List(pl.String))})
 
 
@@ -307,9 +307,7 @@ def default_questions(schema: Schema, *, most: int = 6) -> list[str]:
         else ""
     )
     found = []
-    for column in schema.columns.values():
-        if column is target:
-            continue
+    for column in (one for one in schema.columns.values() if one is not target):
         if column.levels:
             found.append(f"{quoted(column.name)} = '{_text(column.levels[0])}'{beside}")
         elif isinstance(column.lower, int | float) and isinstance(column.upper, int | float):
@@ -361,8 +359,9 @@ def epsilon_for(
         if best is not None and above <= below * Fraction(21, 20):
             break
         wanted = float(trial) * margin / error * 1.02
-        inside = float(below) * 1.02 < wanted < float(above) * 0.98
-        trial = _two_digits(wanted if inside else (float(below) * float(above)) ** 0.5)
+        if not float(below) * 1.02 < wanted < float(above) * 0.98:
+            wanted = (float(below) * float(above)) ** 0.5
+        trial = Fraction(f"{wanted:.2g}")
         if not below < trial < above:
             break
     if best is None:
@@ -371,19 +370,6 @@ def epsilon_for(
             f"{mechanism.method}. 'dpublish compare' looks at other methods."
         )
     return above, best
-
-
-def _two_digits(value: float) -> Fraction:
-    return Fraction(f"{value:.2g}")
-
-
-def require_public(path: str | Path) -> None:
-    """Refuse a table that a release was paid for: it is private, and a rehearsal is not."""
-    if is_remembered(path):
-        raise InputError(
-            f"'{path}' is private: a ledger on this machine has paid for releases of it. A "
-            "rehearsal needs a public table, or none."
-        )
 
 
 def margin_figure(rehearsal: Rehearsal, out: Path) -> None:

@@ -69,14 +69,15 @@ def verbs_for(release: Any) -> list[str]:
         "sql": ("sql",),
         "predict": ("predict",),
         "export": ("to_frame",),
+        "report": ("report",),
+        "page": ("page",),
     }
-    asked = [
+    offered = [
         verb
         for verb, abilities in verbs.items()
         if any(hasattr(release, ability) for ability in abilities)
     ]
-    written = [verb for verb in ("report", "page") if hasattr(release, verb)]
-    return ["show", *asked, *written, "verify"]
+    return ["show", *offered, "verify"]
 
 
 def weight_column(release: Any) -> str | None:
@@ -170,13 +171,13 @@ class Table:
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> Mapping[str, Any]:
-        given = {"level": self.level, "note": self.note}
-        words = {"notes": self.notes, "warnings": self.warnings}
         return {
-            **{name: value for name, value in given.items() if value is not None},
+            **({} if self.level is None else {"level": self.level}),
+            **({} if self.note is None else {"note": self.note}),
             "columns": list(self.frame.columns),
             "rows": [list(row) for row in self.frame.iter_rows()],
-            **{name: lines for name, lines in words.items() if lines},
+            **({"notes": self.notes} if self.notes else {}),
+            **({"warnings": self.warnings} if self.warnings else {}),
         }
 
 
@@ -188,12 +189,14 @@ class Answers:
     failures: tuple[tuple[str, QueryError], ...] = ()
 
     def to_json(self) -> Mapping[str, Any]:
-        said = [
-            {"predicate": text, "measure": one.measure, **one.numbers(), **one.words()}
-            for text, one in self.answers
-        ]
         failed = [{"predicate": text, "error": str(error)} for text, error in self.failures]
-        return {"estimates": said, **({"failures": failed} if failed else {})}
+        return {
+            "estimates": [
+                {"predicate": text, "measure": one.measure, **one.numbers(), **one.words()}
+                for text, one in self.answers
+            ],
+            **({"failures": failed} if failed else {}),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,8 +230,12 @@ class Query(OfRelease, verb="query"):
         if self.by:
             frame = opened.marginal(*self.by, level=self.level)
             # what should make a reader careful with weights of public rows holds for every table
-            said = {"notes": opened.basis_notes(frame), "warnings": opened.warnings()}
-            return Table(frame=frame, level=self.level, **said)
+            return Table(
+                frame=frame,
+                level=self.level,
+                notes=opened.basis_notes(frame),
+                warnings=opened.warnings(),
+            )
         answers: list[tuple[str, Estimate]] = []
         failures: list[tuple[str, QueryError]] = []
         for text in (text.strip() for text in self.conditions):
@@ -243,8 +250,7 @@ class Query(OfRelease, verb="query"):
     def _one(self, opened: Any, text: str) -> Estimate:
         found = _AGGREGATE.fullmatch(text)
         if found is None:
-            one: Estimate = opened.estimate(text, level=self.level)
-            return one
+            return cast("Estimate", opened.estimate(text, level=self.level))
         verb, of = found[1].lower(), found[2].strip()
         if verb in _COMPARED:
             return self._compared(opened, verb, _parts(of), text)
@@ -257,8 +263,8 @@ class Query(OfRelease, verb="query"):
                 raise QueryError(
                     f"'{text}': write a quantile with its share, as in quantile(age, 0.9)."
                 ) from None
-        answer: Estimate = getattr(opened, "mean" if verb == "avg" else verb)(of.strip(), **given)
-        return answer
+        ask = getattr(opened, "mean" if verb == "avg" else verb)
+        return cast("Estimate", ask(of.strip(), **given))
 
     def _compared(self, opened: Any, verb: str, parts: list[str], text: str) -> Estimate:
         number, example = _COMPARED[verb]
@@ -266,8 +272,7 @@ class Query(OfRelease, verb="query"):
             raise QueryError(f"'{text}': write it as in {example}.")
         if self.where is not None:
             raise QueryError(f"--where does not go with {verb}(...): add it to both conditions.")
-        answer: Estimate = getattr(opened, verb)(*parts, level=self.level)
-        return answer
+        return cast("Estimate", getattr(opened, verb)(*parts, level=self.level))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,30 +285,29 @@ class Sql(OfRelease, verb="sql", ability="sql"):
 
     def answer(self, opened: Any) -> Table:
         frame = opened.sql(self.select, level=self.level)
-        note = opened.sql_note(self.select)
-        said = frame if self.level is not None else opened.sql(self.select)
-        return Table(frame=frame, level=self.level, note=note, notes=_said_beside(said))
+        return Table(
+            frame=frame,
+            level=self.level,
+            note=opened.sql_note(self.select),
+            notes=_said_beside(frame if self.level is not None else opened.sql(self.select)),
+        )
 
 
 def note_columns(frame: pl.DataFrame) -> dict[str, str]:
     """The columns of an answer of `sql` that say what the numbers before them rest on, and their
     names."""
-    found = {}
-    for name, note in pairwise(frame.columns):
-        about = name.removesuffix("_high") if name.endswith("_high") else name
-        if note == f"{about}_note":
-            found[note] = about
-    return found
+    named = ((name.removesuffix("_high"), note) for name, note in pairwise(frame.columns))
+    return {note: about for about, note in named if note == f"{about}_note"}
 
 
 def _said_beside(frame: pl.DataFrame) -> tuple[str, ...]:
-    lines = [
+    lines = dict.fromkeys(
         f"{about}: {text}."
         for note, about in note_columns(frame).items()
         for text in frame[note].unique(maintain_order=True).to_list()
         if text
-    ]
-    return tuple(dict.fromkeys(lines))
+    )
+    return tuple(lines)
 
 
 _TABLES = ("csv", "parquet")
@@ -320,22 +324,31 @@ class Exported:
     """Of a record: files that were written with it, and facts that the schema does not state."""
 
     def to_json(self) -> Mapping[str, Any]:
+        written = {"out": self.out, "format": self.form}
         if self.form not in _TABLES:
-            paper = {"beside": list(self.beside), "missing": list(self.missing)}
-            return {"out": self.out, "format": self.form, **paper}
-        facts = {
+            return {**written, "beside": list(self.beside), "missing": list(self.missing)}
+        return {
+            **written,
             "synthetic": self.synthetic,
             "weight": self.weight,
             "bytes": self.out.stat().st_size,
         }
-        return {"out": self.out, "format": self.form, **facts}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Export(OfRelease, verb="export"):
-    """A release as an ordinary table: weighted rows, or synthetic ones."""
+class ToFile(OfRelease):
+    """Asks for a file, which is not the release itself."""
 
     out: Path
+
+    def check(self) -> None:
+        keep_apart(self.out, self.release)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export(ToFile, verb="export"):
+    """A release as an ordinary table: weighted rows, or synthetic ones."""
+
     to: Format | None = None
     synthetic: bool = False
     number: int | None = None
@@ -352,7 +365,6 @@ class Export(OfRelease, verb="export"):
         return self.out.suffix.removeprefix(".").lower() if self.to is None else self.to.value
 
     def check(self) -> None:
-
         if self.form not in Format.__members__:
             raise InputError(
                 f"'{self.out}' does not say which format to write. Add --to csv or --to parquet."
@@ -368,7 +380,7 @@ class Export(OfRelease, verb="export"):
             raise InputError(
                 "--where goes with --synthetic. For counts under a condition ask 'dpublish query'."
             )
-        keep_apart(self.out, self.release)
+        super().check()
 
     def answer(self, opened: Any) -> Exported:
         from dpublish.present.records import write_record
@@ -392,8 +404,12 @@ class Export(OfRelease, verb="export"):
             n=self.number,
             where=self.where,
         )
-        weight = None if self.synthetic else weight_column(opened)
-        return Exported(out=self.out, form=form, synthetic=self.synthetic, weight=weight)
+        return Exported(
+            out=self.out,
+            form=form,
+            synthetic=self.synthetic,
+            weight=None if self.synthetic else weight_column(opened),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -407,8 +423,14 @@ class Predicted:
     area: float | None
 
     def to_json(self) -> Mapping[str, Any]:
-        figures = {"labelled": self.labelled, "accuracy": self.accuracy, "area": self.area}
-        return {"out": self.out, "format": self.form, "rows": self.rows, **figures}
+        return {
+            "out": self.out,
+            "format": self.form,
+            "rows": self.rows,
+            "labelled": self.labelled,
+            "accuracy": self.accuracy,
+            "area": self.area,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -419,7 +441,6 @@ class Predict(OfRelease, verb="predict", ability="predict"):
     out: Path
 
     def check(self) -> None:
-
         format_of(self.out)
         keep_apart(self.out, self.rows, self.release)
 
@@ -456,14 +477,8 @@ class Written:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(OfRelease, verb="report", ability="report"):
+class Report(ToFile, verb="report", ability="report"):
     """One self-contained page about a release."""
-
-    out: Path
-
-    def check(self) -> None:
-
-        keep_apart(self.out, self.release)
 
     def answer(self, opened: Any) -> Written:
         opened.report(self.out)
@@ -471,15 +486,10 @@ class Report(OfRelease, verb="report", ability="report"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Page(OfRelease, verb="page", ability="page"):
+class Page(ToFile, verb="page", ability="page"):
     """The release as one HTML file that anyone can open and ask."""
 
-    out: Path
     by: tuple[str, ...] = ()
-
-    def check(self) -> None:
-
-        keep_apart(self.out, self.release)
 
     def answer(self, opened: Any) -> Written:
         opened.page(self.out, by=self.by)
@@ -502,12 +512,12 @@ class Verdict:
         return not self.problems
 
     def to_json(self) -> Mapping[str, Any]:
-        checked = {"paid": self.paid, "signed": self.signed}
         return {
             "release": self.release,
             "ok": self.ok,
             "problems": list(self.problems),
-            **checked,
+            "paid": self.paid,
+            "signed": self.signed,
             "facts": self.facts,
         }
 

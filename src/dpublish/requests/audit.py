@@ -32,16 +32,19 @@ class Audited:
         return all(isinstance(report, Declined) or report.passed for _, report in self.reports)
 
     def to_json(self) -> Mapping[str, Any]:
-        documents = [
-            {
-                "neighbours": trial.neighbours,
-                "case": trial.case,
-                "claim": trial.claim.to_json(),
-                **report.to_json(),
-            }
-            for trial, report in self.reports
-        ]
-        return {"method": self.method, "survived": self.survived, "reports": documents}
+        return {
+            "method": self.method,
+            "survived": self.survived,
+            "reports": [
+                {
+                    "neighbours": trial.neighbours,
+                    "case": trial.case,
+                    "claim": trial.claim.to_json(),
+                    **report.to_json(),
+                }
+                for trial, report in self.reports
+            ],
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,5 +126,9 @@ def _held(one: Cover) -> dict[str, Any]:
         actual: str | None = one.actual
     except LookupError:
         actual = None
-    hashes = {"sha256": one.recorded, "installed": actual}
-    return {"name": one.name, **hashes, "ok": one.recorded == actual}
+    return {
+        "name": one.name,
+        "sha256": one.recorded,
+        "installed": actual,
+        "ok": one.recorded == actual,
+    }

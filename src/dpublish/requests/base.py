@@ -23,6 +23,7 @@ from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
 from typing import (
+    TYPE_CHECKING,
     Any,
     ClassVar,
     Literal,
@@ -35,6 +36,9 @@ from typing import (
 )
 
 from dpublish.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from dpublish.declare.schema import Schema
 
 Progress = Callable[[str], None]
 
@@ -123,9 +127,9 @@ def read_fields(
     fields = {one.name: one for one in dataclasses.fields(kind) if one.name not in without}
     for key in given:
         if key not in fields:
-            known = ", ".join(fields)
             raise InputError(
-                f"'{verb}' has no '{key}'.{did_you_mean(key, fields)} It takes: {known}."
+                f"'{verb}' has no '{key}'.{did_you_mean(key, fields)} It takes: "
+                f"{', '.join(fields)}."
             )
     absent = [
         name
@@ -136,6 +140,14 @@ def read_fields(
         raise InputError(f"'{verb}' needs {', '.join(absent)}.")
     hints = get_type_hints(kind)
     return {key: _read(value, hints[key], f"{verb}: {key}") for key, value in given.items()}
+
+
+def read_schema(path: Path, size: int | None = None) -> Schema:
+    """The schema in a file; `size` where it does not declare how many units there are."""
+    from dpublish.declare.schema import Schema
+
+    facts = Schema.read(path)
+    return facts if size is None else facts.with_size(size)
 
 
 def default_of(field: dataclasses.Field[Any]) -> Any:
@@ -158,9 +170,7 @@ def plain(value: Any) -> Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(item) for item in value]
-    if hasattr(value, "item"):
-        return plain(value.item())
-    return str(value)
+    return plain(value.item()) if hasattr(value, "item") else str(value)
 
 
 def _read(value: Any, hint: Any, what: str) -> Any:
@@ -207,9 +217,7 @@ def _read_as(value: Any, kind: Any, what: str) -> Any:
         return Path(value)
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    if isinstance(kind, type) and type(value) is kind:
-        return value
-    return _NOT
+    return value if isinstance(kind, type) and type(value) is kind else _NOT
 
 
 # Choices that requests and commands share, by name. Loads nothing, so that help stays fast.
@@ -218,15 +226,10 @@ PASSPHRASE = "DPUBLISH_SIGNING_PASSPHRASE"
 """Where the passphrase of a signing key may stand."""
 
 
-class Format(StrEnum):
-    csv = "csv"
-    parquet = "parquet"
-    croissant = "croissant"
-    dcat = "dcat"
-    frictionless = "frictionless"
-    registry = "registry"
-    label = "label"
-    dpo = "dpo"
+Format = StrEnum(
+    "Format",
+    ["csv", "parquet", "croissant", "dcat", "frictionless", "registry", "label", "dpo"],
+)
 
 
 class TierName(StrEnum):

@@ -17,7 +17,7 @@ from dpublish.methods.registry import MethodHelp, describe, method_from_settings
 from dpublish.outputs import keep_apart
 from dpublish.privacy.cost import Budget
 from dpublish.requests.analyst import Verdict, Verify
-from dpublish.requests.base import NOBODY, Caller, Request
+from dpublish.requests.base import NOBODY, Caller, Request, read_schema
 
 if TYPE_CHECKING:
     from dpublish.ledger.base import Ledger, Status
@@ -31,7 +31,6 @@ DOORS: tuple[Door, ...] = ("release", "online", "solve")
 
 def allowance_of(budget: str | None, delta: str | None = None) -> Budget | None:
     """What a ledger that does not exist yet is made with."""
-
     if budget is None:
         if delta is not None:
             raise InputError("--budget-delta goes with --budget, which makes the ledger.")
@@ -67,7 +66,7 @@ def numbers_of(**given: str | None) -> dict[str, Any]:
     return {name: text for name, text in given.items() if text is not None}
 
 
-def store_of(ledger: str, name: str) -> Path:
+def store_of(ledger: str, name: str = "default") -> Path:
     """Keys are unique within a named ledger, so each name has a folder of its own."""
     from dpublish.curator.store import default_store
 
@@ -111,7 +110,6 @@ class Methods(Request, verb="methods"):
     name: str | None = None
 
     def run(self, caller: Caller = NOBODY) -> MethodList | MethodHelp:
-
         if self.name is not None:
             return _described(self.name)
         return MethodList(
@@ -170,7 +168,6 @@ class Released:
 
     def to_json(self) -> Mapping[str, Any]:
         manifest = self.release.manifest
-        left = self.left
         return {
             "out": self.out,
             "dataset": manifest["dataset"],
@@ -180,7 +177,7 @@ class Released:
             "receipt": manifest["receipt"],
             "signatures": self.signatures,
             "budget": {
-                name: getattr(left, name).to_json() for name in ("cap", "spent", "remaining")
+                name: getattr(self.left, name).to_json() for name in ("cap", "spent", "remaining")
             },
             "news": [*self.account, *self.unsigned],
         }
@@ -202,7 +199,6 @@ class Paid(Request):
         return allowance_of(self.budget)
 
     def opened(self, allowance: Budget | None, caller: Caller) -> Ledger:
-
         return open_ledger(
             self.ledger,
             budget=allowance,
@@ -243,27 +239,30 @@ class Release(PaidFile, verb="release"):
 
     def run(self, caller: Caller = NOBODY) -> Released:
         from dpublish.curator.gate import Curator
-        from dpublish.declare.schema import Schema
         from dpublish.requests.plans import method_for
 
         elsewhere = self.database is not None or self.data.startswith("spark:")
         file = None if elsewhere else self.data
         keep_apart(self.out, self.schema, file, self.ledger.removeprefix("sqlite:///"))
-        facts = Schema.read(self.schema)
+        facts = read_schema(self.schema)
         facts.require_final()  # before a ledger is made
         mechanism = method_from_settings(method_for(self.method, facts), self.settings)
         source = source_of(self.data, self.database, self.spark)
         allowance = self.allowance()
-        amounts = numbers_of(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
         key = None if self.sign_with is None else unlocked(self.sign_with, caller)
         if file is not None:
             remember(file)
         with caller.private() as progress, self.opened(allowance, caller) as account:
-            store = self.store or store_of(self.ledger, account.name)
-            curator = Curator(source, facts, ledger=account, store=store, signing_key=key)
+            curator = Curator(
+                source,
+                facts,
+                ledger=account,
+                store=self.store or store_of(self.ledger, account.name),
+                signing_key=key,
+            )
             made = curator.publish(
                 mechanism,
-                **amounts,
+                **numbers_of(epsilon=self.epsilon, delta=self.delta, rho=self.rho),
                 key=self.key,
                 out=self.out,
                 overwrite=self.overwrite,
@@ -271,9 +270,12 @@ class Release(PaidFile, verb="release"):
                 progress=progress,
             )
             left = account.status()
-        unsigned = tuple(not_signed(made, key, self.out))
         return Released(
-            out=self.out, release=made, left=left, account=tuple(account.news), unsigned=unsigned
+            out=self.out,
+            release=made,
+            left=left,
+            account=tuple(account.news),
+            unsigned=tuple(not_signed(made, key, self.out)),
         )
 
 
@@ -339,8 +341,8 @@ class Sign(Request, verb="key sign"):
     def run(self, caller: Caller = NOBODY) -> Signed:
         from dpublish.releases.bundle.bundle import add_signature
 
-        key = unlocked(self.sign_with, caller)
-        return Signed(release=self.release, signatures=add_signature(self.release, key.sign))
+        sign = unlocked(self.sign_with, caller).sign
+        return Signed(release=self.release, signatures=add_signature(self.release, sign))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,8 +44,13 @@ class Pages:
     found: tuple[tuple[str, int, str], ...] = ()
 
     def to_json(self) -> Mapping[str, Any]:
-        lines = [{"page": page, "line": line, "text": text} for page, line, text in self.found]
-        return {"folder": self.folder, "pages": dict(self.titles), "found": lines}
+        return {
+            "folder": self.folder,
+            "pages": dict(self.titles),
+            "found": [
+                {"page": page, "line": line, "text": text} for page, line, text in self.found
+            ],
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +73,11 @@ class Docs(Request, verb="docs"):
             path = known[name]
             return Page(name=name, path=path, text=path.read_text(encoding="utf-8"))
         texts = {name: path.read_text(encoding="utf-8") for name, path in known.items()}
-        titles = {name: _title(name, text) for name, text in texts.items()}
-        found = () if not self.search else tuple(_found(texts, self.search))[:_MAX_FOUND]
-        return Pages(folder=folder, titles=titles, found=found)
+        return Pages(
+            folder=folder,
+            titles={name: _title(name, text) for name, text in texts.items()},
+            found=tuple(_found(texts, self.search)[:_MAX_FOUND]) if self.search else (),
+        )
 
 
 def _title(name: str, text: str) -> str:

@@ -13,7 +13,7 @@ from dpublish.ledger.base import Actor, Entry, Status
 from dpublish.ledger.state import sweep_state
 from dpublish.privacy.cost import Budget
 from dpublish.requests.base import NOBODY, Caller, Request
-from dpublish.requests.curator import numbers_of
+from dpublish.requests.curator import numbers_of, store_of
 
 if TYPE_CHECKING:
     from dpublish.curator.backup import Backup
@@ -53,16 +53,14 @@ class OpenLedger(OfLedger, verb="ledger open"):
     second_budget: bool = False
 
     def run(self, caller: Caller = NOBODY) -> OpenedLedger:
-
         if self.epsilon is None and self.rho is None:
             raise InputError(
                 "A ledger needs its budget for life: give --epsilon NUMBER (and --delta), or "
                 "--rho NUMBER."
             )
-        budget = Budget(**numbers_of(epsilon=self.epsilon, delta=self.delta, rho=self.rho))
         with open_ledger(
             self.url,
-            budget=budget,
+            budget=Budget(**numbers_of(epsilon=self.epsilon, delta=self.delta, rho=self.rho)),
             name=self.name,
             create=True,
             witness=self.witness,
@@ -77,7 +75,6 @@ class LedgerStatus(OfLedger, verb="ledger status"):
     """The cap, what is spent and what is left, and the unit and relation that these speak of."""
 
     def run(self, caller: Caller = NOBODY) -> Status:
-
         with open_ledger(self.url, name=self.name, actor=caller.actor) as ledger:
             return ledger.status()
 
@@ -95,7 +92,6 @@ class History(OfLedger, verb="ledger history"):
     """Every entry: what was paid, when, for what, and its hash."""
 
     def run(self, caller: Caller = NOBODY) -> Entries:
-
         with open_ledger(self.url, name=self.name, actor=caller.actor) as ledger:
             return Entries(entries=ledger.history())
 
@@ -128,8 +124,13 @@ class KeyState:
         return f"{paid} Nothing is lost: no noise was drawn, and going on costs nothing more."
 
     def to_json(self) -> Mapping[str, Any]:
-        known = {"paid": self.paid, "drawn": self.drawn, "sealed": self.sealed}
-        return {**known, "charged": self.charged, "words": self.describe()}
+        return {
+            "paid": self.paid,
+            "drawn": self.drawn,
+            "sealed": self.sealed,
+            "charged": self.charged,
+            "words": self.describe(),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +140,6 @@ class OfKey(OfLedger, verb="ledger key"):
     key: str
 
     def run(self, caller: Caller = NOBODY) -> KeyState:
-
         with open_ledger(self.url, name=self.name, verify=False, actor=caller.actor) as ledger:
             found = {entry.kind: entry for entry in ledger.history() if entry.key == self.key}
         debit = found.get("debit")
@@ -158,8 +158,12 @@ class VerifiedLedger:
     readable_by_others: Sequence[Any]
 
     def to_json(self) -> Mapping[str, Any]:
-        files = {"removed": self.removed, "readable_by_others": self.readable_by_others}
-        return {"ok": True, **self.status.to_json(), **files}
+        return {
+            "ok": True,
+            **self.status.to_json(),
+            "removed": self.removed,
+            "readable_by_others": self.readable_by_others,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,16 +173,18 @@ class VerifyLedger(OfLedger, verb="ledger verify"):
     head: str | None = None
 
     def run(self, caller: Caller = NOBODY) -> VerifiedLedger:
-        from dpublish.curator.store import default_store, sweep_store
+        from dpublish.curator.store import sweep_store
         from dpublish.ledger.database import parse_target, readable_by_others
 
         with open_ledger(
             self.url, name=self.name, head=self.head, verify=False, actor=caller.actor
         ) as ledger:
             balance = ledger.verify(head=self.head)
-        removed = [*sweep_store(default_store(self.url)), *sweep_state()]
-        exposed = readable_by_others(parse_target(self.url))
-        return VerifiedLedger(status=balance, removed=removed, readable_by_others=exposed)
+        return VerifiedLedger(
+            status=balance,
+            removed=[*sweep_store(store_of(self.url)), *sweep_state()],
+            readable_by_others=readable_by_others(parse_target(self.url)),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +196,6 @@ class Witness(OfLedger, verb="ledger witness"):
     head: str | None = None
 
     def run(self, caller: Caller = NOBODY) -> Status:
-
         if self.remove:
             return remove_witness(
                 self.url, self.place, name=self.name, head=self.head, actor=caller.actor
@@ -207,7 +212,6 @@ class Merge(OfLedger, verb="ledger merge"):
     back."""
 
     def run(self, caller: Caller = NOBODY) -> Status:
-
         return merge_ledgers(self.url, name=self.name, actor=caller.actor)
 
 
@@ -217,7 +221,6 @@ class Recover(OfLedger, verb="ledger recover"):
     written off."""
 
     def run(self, caller: Caller = NOBODY) -> Status:
-
         return recover_ledger(self.url, name=self.name, actor=caller.actor)
 
 
@@ -232,9 +235,8 @@ class BackUp(Request, verb="ledger backup"):
 
     def run(self, caller: Caller = NOBODY) -> Backup:
         from dpublish.curator.backup import back_up
-        from dpublish.curator.store import default_store
 
-        return back_up(self.url, self.out, store=default_store(self.url), folder=self.folder)
+        return back_up(self.url, self.out, store=store_of(self.url), folder=self.folder)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,14 +260,15 @@ class Restore(Request, verb="ledger restore"):
 
     def run(self, caller: Caller = NOBODY) -> RestoredLedgers:
         from dpublish.curator.backup import restore
-        from dpublish.curator.store import default_store
 
-        found = restore(
-            self.backup,
-            self.url,
-            store=default_store(self.url),
-            folder=self.folder,
-            older=self.older,
-            actor=caller.actor,
+        return RestoredLedgers(
+            backup=self.backup,
+            budgets=restore(
+                self.backup,
+                self.url,
+                store=store_of(self.url),
+                folder=self.folder,
+                older=self.older,
+                actor=caller.actor,
+            ),
         )
-        return RestoredLedgers(backup=self.backup, budgets=found)

@@ -6,16 +6,16 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpublish.errors import InputError, PrivateSideError, PublishError
+from dpublish.local.collect import Collector, randomize_file, result_json
+from dpublish.local.device_ledger import DeviceLedger
+from dpublish.local.survey import Survey
 from dpublish.outputs import keep_apart, same_file
 from dpublish.privacy.cost import positive
 from dpublish.privacy.statement import guess_of_answers
 from dpublish.requests.base import NOBODY, Caller, Request
-
-if TYPE_CHECKING:
-    from dpublish.local.survey import Survey
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,14 +27,15 @@ class SurveyPlan:
 
     @property
     def meaning(self) -> str:
-
         return guess_of_answers(self.survey.cost)
 
     @property
     def rows(self) -> Sequence[tuple[str, Any, float]]:
         """Name, randomiser and standard error of each question."""
-        asked = {name: question.randomizer for name, question in self.survey.questions.items()}
-        return [(name, one, one.expected_error(self.people)) for name, one in asked.items()]
+        return [
+            (name, asked.randomizer, asked.randomizer.expected_error(self.people))
+            for name, asked in self.survey.questions.items()
+        ]
 
     def to_json(self) -> Mapping[str, Any]:
         survey = self.survey
@@ -66,8 +67,6 @@ class PlanSurvey(Request, verb="local plan"):
     people: int = 10_000
 
     def run(self, caller: Caller = NOBODY) -> SurveyPlan:
-        from dpublish.local.survey import Survey
-
         return SurveyPlan(survey=Survey.read(self.survey), people=self.people)
 
 
@@ -97,10 +96,6 @@ class Randomize(Request, verb="local randomize"):
     person: str | None = None
 
     def run(self, caller: Caller = NOBODY) -> Randomized:
-        from dpublish.local.collect import randomize_file
-        from dpublish.local.device_ledger import DeviceLedger
-        from dpublish.local.survey import Survey
-
         keep_apart(self.out, self.answers, self.survey, self.wallet)
         survey = Survey.read(self.survey)
         if self.budget is not None and self.wallet is None:
@@ -127,8 +122,6 @@ class SurveyResults:
     results: Mapping[str, Any]
 
     def to_json(self) -> Mapping[str, Any]:
-        from dpublish.local.collect import result_json
-
         return {
             "survey": self.survey.name,
             "digest": self.survey.digest,
@@ -150,9 +143,6 @@ class Aggregate(Request, verb="local aggregate"):
     out: Path | None = None
 
     def run(self, caller: Caller = NOBODY) -> SurveyResults:
-        from dpublish.local.collect import Collector
-        from dpublish.local.survey import Survey
-
         if self.out is not None:
             keep_apart(self.out, self.survey, *self.reports)
         for place, path in enumerate(self.reports):
@@ -165,14 +155,16 @@ class Aggregate(Request, verb="local aggregate"):
         collector = Collector(survey)
         for path in self.reports:
             collector.read(path)
-        results = collector.results(level=self.level, most=self.most)
         found = SurveyResults(
-            survey=survey, people=collector.people, level=self.level, results=results
+            survey=survey,
+            people=collector.people,
+            level=self.level,
+            results=collector.results(level=self.level, most=self.most),
         )
         if self.out is not None:
             try:
                 text = json.dumps(found.to_json(), indent=2, ensure_ascii=False)
-                self.out.write_text(text + "\n", encoding="utf-8")
+                self.out.write_text(f"{text}\n", encoding="utf-8")
             except OSError as error:
                 raise InputError(
                     f"'{self.out}' cannot be written ({type(error).__name__})."

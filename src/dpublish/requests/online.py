@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import abc
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dpublish.errors import InputError
 from dpublish.ledger.state import remember
 from dpublish.methods.registry import method_from_settings
-from dpublish.requests.base import NOBODY, Caller, Request
+from dpublish.requests.base import NOBODY, Caller, Request, read_schema
 from dpublish.requests.curator import Paid, source_of
 
 if TYPE_CHECKING:
@@ -41,11 +42,7 @@ class SessionShown:
         """What the plan said about the answers of this session, and what it held beside that: other
         ways, and theory."""
         sentences = self.header["sentences"]
-        easy = (
-            place
-            for place, sentence in enumerate(sentences)
-            if sentence.startswith("An easy answer")
-        )
+        easy = (i for i, sentence in enumerate(sentences) if sentence.startswith("An easy answer"))
         start = next(easy, 0)
         hard = [sentence for sentence in sentences[:start] if "hard answers" in sentence]
         return [*sentences[start : start + 1], *hard], list(sentences[start + 1 :])
@@ -75,11 +72,11 @@ class PlanSession(Request, verb="online plan"):
 
     def run(self, caller: Caller = NOBODY) -> Priced:
         from dpublish.curator.gate import as_cost
-        from dpublish.declare.schema import Schema
 
         method = method_from_settings(self.method, self.settings, "online")
-        priced: Priced = method.plan(Schema.read(self.schema), as_cost(self.epsilon, None, None))
-        return priced
+        return cast(
+            "Priced", method.plan(read_schema(self.schema), as_cost(self.epsilon, None, None))
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +93,6 @@ class OpenSession(Paid, verb="online open"):
 
     def run(self, caller: Caller = NOBODY) -> SessionShown:
         from dpublish.curator.gate import Curator
-        from dpublish.declare.schema import Schema
 
         mechanism = method_from_settings(self.method, self.settings, "online")
         source = source_of(self.data, self.database)
@@ -104,13 +100,12 @@ class OpenSession(Paid, verb="online open"):
         if self.database is None:
             remember(self.data)
         with caller.private() as progress:
-            facts = Schema.read(self.schema)
+            facts = read_schema(self.schema)
             facts.require_final()  # before a ledger is made
             with self.opened(allowance, caller) as account:
-                curator = Curator(
+                opened = Curator(
                     source, facts, ledger=account, store=self.session.absolute().parent
-                )
-                opened = curator.answer_online(
+                ).answer_online(
                     mechanism,
                     epsilon=self.epsilon,
                     key=self.key,
@@ -128,19 +123,28 @@ def opened_session(folder: Path) -> OnlineSession:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask(Request, verb="online ask"):
-    """One query: a condition, or a file with one weight per cell."""
+class OfSession(Request):
+    """Asks one session. `answer` takes it already open, as a server keeps it."""
 
     session: Path
+
+    def run(self, caller: Caller = NOBODY) -> Any:
+        return self.answer(opened_session(self.session))
+
+    @abc.abstractmethod
+    def answer(self, opened: OnlineSession) -> Any:
+        """What the open session says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask(OfSession, verb="online ask"):
+    """One query: a condition, or a file with one weight per cell."""
+
     query: str | None = None
     weights: Path | None = None
     key: str | None = None
 
-    def run(self, caller: Caller = NOBODY) -> OnlineAnswer:
-        return self.answer(opened_session(self.session))
-
     def answer(self, opened: OnlineSession) -> OnlineAnswer:
-        """The same of a session that is open already, as a server keeps it."""
         if (self.query is None) == (self.weights is None):
             raise InputError("Give a QUERY, or --weights FILE, and not both.")
         asked: Any = self.query if self.weights is None else _read_weights(self.weights)
@@ -148,26 +152,16 @@ class Ask(Request, verb="online ask"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SessionState(Request, verb="online status"):
+class SessionState(OfSession, verb="online status"):
     """How many queries were asked, and how many hard answers are left."""
-
-    session: Path
-
-    def run(self, caller: Caller = NOBODY) -> SessionShown:
-        return self.answer(opened_session(self.session))
 
     def answer(self, opened: OnlineSession) -> SessionShown:
         return SessionShown.of(opened)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CloseSession(Request, verb="online close"):
+class CloseSession(OfSession, verb="online close"):
     """End a session for good and delete its private part. Its answers stay readable."""
-
-    session: Path
-
-    def run(self, caller: Caller = NOBODY) -> SessionShown:
-        return self.answer(opened_session(self.session))
 
     def answer(self, opened: OnlineSession) -> SessionShown:
         opened.close()

@@ -12,15 +12,14 @@ from dpublish.catalogue import methods
 from dpublish.errors import PlanError, PublishError
 from dpublish.methods.registry import method_from_settings
 from dpublish.outputs import require_free
-from dpublish.privacy.cost import positive, show
-from dpublish.requests.base import NOBODY, Caller, Request
+from dpublish.privacy.cost import Cost, positive, show
+from dpublish.requests.base import NOBODY, Caller, Request, read_schema
 
 if TYPE_CHECKING:
     from dpublish.curator.rehearse import Answered, Rehearsal
     from dpublish.declare.schema import Schema
     from dpublish.methods.base import Mechanism
-    from dpublish.privacy.cost import Cost
-    from dpublish.privacy.plan import Plan as Priced
+    from dpublish.privacy.plan import Plan as Planned
 
 
 def costs_of(epsilon: str | None, delta: str | None, rho: str | None) -> list[Cost]:
@@ -34,14 +33,6 @@ def costs_of(epsilon: str | None, delta: str | None, rho: str | None) -> list[Co
     return [as_cost(one.strip(), delta, None) for one in epsilon.split(",")]
 
 
-def sized_schema(path: Path, size: int | None) -> Schema:
-    """The schema in a file; `size` where it does not declare how many units there are."""
-    from dpublish.declare.schema import Schema
-
-    facts = Schema.read(path)
-    return facts if size is None else facts.with_size(size)
-
-
 def method_for(name: str | None, schema: Schema) -> str:
     """The method that is asked for, or the usual one for such data."""
     return name or ("histogram" if schema.items is None else "frequent-itemsets")
@@ -51,7 +42,7 @@ def method_for(name: str | None, schema: Schema) -> str:
 class Plans:
     """One plan per cost, and what to expect of questions at each. `epsilon` was solved for."""
 
-    plans: tuple[Priced, ...]
+    plans: tuple[Planned, ...]
     expected: tuple[Answered, ...] = ()
     epsilon: str | None = None
     figure: Path | None = None
@@ -60,21 +51,21 @@ class Plans:
         from dpublish.curator.rehearse import NOT_ABOUT
 
         asked = {
-            "expected": [one.to_json() for one in self.expected] or None,
+            "expected": [vars(one) for one in self.expected] or None,
             "note": NOT_ABOUT if self.expected else None,
             "epsilon": self.epsilon,
             "figure": self.figure,
         }
-        asked = {name: value for name, value in asked.items() if value is not None}
-        if len(self.plans) == 1:
-            return {**self.plans[0].to_json(), **asked}
-        return {"plans": [plan.to_json() for plan in self.plans], **asked}
+        plans = [plan.to_json() for plan in self.plans]
+        return {
+            **(plans[0] if len(plans) == 1 else {"plans": plans}),
+            **{name: value for name, value in asked.items() if value is not None},
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(Request, verb="plan"):
-    """The price of a release, session or solution, from public facts alone. Nothing is read and
-    nothing is spent. Questions are tried on stand-in rows."""
+class Priced(Request):
+    """What a method would do at some costs, by public facts."""
 
     schema: Path | None = None
     epsilon: str | None = None
@@ -82,6 +73,13 @@ class Plan(Request, verb="plan"):
     rho: str | None = None
     method: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Priced, verb="plan"):
+    """The price of a release, session or solution, from public facts alone. Nothing is read and
+    nothing is spent. Questions are tried on stand-in rows."""
+
     size: int | None = None
     questions: tuple[str, ...] = ()
     error: float | None = None
@@ -96,7 +94,7 @@ class Plan(Request, verb="plan"):
             return self._solve(self.method)
         if self.schema is None:
             raise PlanError(f"A plan of {self.method or 'a release'} needs --schema FILE.")
-        schema = sized_schema(self.schema, self.size)
+        schema = read_schema(self.schema, self.size)
         name = method_for(self.method, schema)
         door = "online" if name in methods("online") else "release"
         method = method_from_settings(name, self.settings, door)  # type: ignore[arg-type]
@@ -112,7 +110,16 @@ class Plan(Request, verb="plan"):
         plans = tuple(method.plan(schema, cost) for cost in costs)
         if not self.questions:
             return Plans(plans=plans)
-        tried = self._tried(method, schema, costs, caller)
+        from dpublish.curator.rehearse import rehearse
+
+        tried = rehearse(
+            method,
+            schema,
+            costs,
+            questions=self.questions,
+            level=self.level,
+            progress=caller.progress,
+        )
         return Plans(plans=plans, expected=tried.answers, figure=self._drawn(method, schema, tried))
 
     def _solve(self, name: str) -> Plans:
@@ -124,21 +131,11 @@ class Plan(Request, verb="plan"):
         mechanism, _ = mechanism_of(name, self.public, self.form, self.k, self.settings)
         if self.rho is not None or self.epsilon is None:
             raise PlanError("Solvers take --epsilon (and --delta).")
-        amounts = [one.strip() for one in self.epsilon.split(",")]
-        return Plans(plans=tuple(plan(mechanism, epsilon=one, delta=self.delta) for one in amounts))
-
-    def _tried(
-        self, method: Mechanism, schema: Schema, costs: Sequence[Cost], caller: Caller
-    ) -> Rehearsal:
-        from dpublish.curator.rehearse import rehearse
-
-        return rehearse(
-            method,
-            schema,
-            costs,
-            questions=self.questions,
-            level=self.level,
-            progress=caller.progress,
+        return Plans(
+            plans=tuple(
+                plan(mechanism, epsilon=one.strip(), delta=self.delta)
+                for one in self.epsilon.split(",")
+            )
         )
 
     def _solved_for(self, method: Mechanism, schema: Schema) -> Plans:
@@ -152,9 +149,10 @@ class Plan(Request, verb="plan"):
         found, tried = epsilon_for(
             method, schema, self.questions[0], self.error, delta=delta, level=self.level
         )
-        cost = tried.plans[0].cost
         return Plans(
-            plans=(method.plan(schema, cost),), expected=tried.answers, epsilon=show(found)
+            plans=(method.plan(schema, tried.plans[0].cost),),
+            expected=tried.answers,
+            epsilon=show(found),
         )
 
     def _drawn(self, method: Mechanism, schema: Schema, tried: Rehearsal) -> Path | None:
@@ -168,8 +166,10 @@ class Plan(Request, verb="plan"):
         if any(cost.rho for cost in costs):
             raise PlanError("--figure draws margins against epsilon: give --epsilon.")
         if len(costs) == 1:
-            around = [Fraction(1, 4), Fraction(1, 2), Fraction(2), Fraction(4)]
-            more = [replace(costs[0], epsilon=costs[0].epsilon * one) for one in around]
+            more = [
+                replace(costs[0], epsilon=costs[0].epsilon * times)
+                for times in (Fraction(1, 4), Fraction(1, 2), 2, 4)
+            ]
             extra = rehearse(method, schema, more, questions=self.questions, level=self.level)
             tried = replace(tried, answers=(*tried.answers, *extra.answers))
         margin_figure(tried, self.figure)
@@ -177,16 +177,11 @@ class Plan(Request, verb="plan"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rehearse(Request, verb="rehearse"):
+class Rehearse(Priced, verb="rehearse"):
     """A whole release on stand-in rows, at several costs, with questions. Free, and not about the
     data."""
 
-    schema: Path
-    epsilon: str | None = None
-    delta: str | None = None
-    rho: str | None = None
-    method: str | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)
+    schema: Path = field()
     questions: tuple[str, ...] = ()
     public: str | None = None
     size: int | None = None
@@ -198,17 +193,16 @@ class Rehearse(Request, verb="rehearse"):
         from dpublish.curator.rehearse import default_questions, rehearse
 
         require_free(self.out, self.overwrite, self.schema, self.public)
-        schema = sized_schema(self.schema, self.size)
+        schema = read_schema(self.schema, self.size)
         method = method_from_settings(method_for(self.method, schema), self.settings)
         columns = getattr(method, "columns", None) or ()
         usual = default_questions(schema)
         own = [one for one in usual if _about(one, schema) <= {*columns}] if columns else usual
-        asked = self.questions or tuple(own)
         found = rehearse(
             method,
             schema,
             costs_of(self.epsilon, self.delta, self.rho),
-            questions=asked,
+            questions=self.questions or own,
             public=self.public,
             level=self.level,
             progress=caller.progress,
@@ -242,8 +236,8 @@ class Compared:
     def to_json(self) -> Mapping[str, Any]:
         from dpublish.curator.rehearse import NOT_ABOUT
 
-        label = {} if self.target is None else {"target": self.target}
         areas = {
+            "target": self.target,
             "areas": {method: list(found) for method, found in self.areas.items()},
             **{
                 f"areas_{words}_columns": {
@@ -257,15 +251,14 @@ class Compared:
             "note": NOT_ABOUT,
             "questions": list(self.questions),
             "epsilons": list(self.epsilons),
-            **label,
-            **(areas if label else {}),
+            **({} if self.target is None else areas),
             "errors": {method: list(errors) for method, errors in self.errors.items()},
             "not_suitable": dict(self.reasons),
             "warnings": {method: list(said) for method, said in self.warnings.items() if said},
             "recommended": self.recommended,
             "settings": {method: dict(some) for method, some in self.settings.items() if some},
             "answers": {
-                method: [one.to_json() for one in tried.answers]
+                method: [vars(one) for one in tried.answers]
                 for method, tried in self.rehearsals.items()
             },
         }
@@ -287,7 +280,7 @@ class Compare(Request, verb="compare"):
     def run(self, caller: Caller = NOBODY) -> Compared:
         from dpublish.curator.rehearse import default_questions, payable, rehearse
 
-        schema = sized_schema(self.schema, self.size)
+        schema = read_schema(self.schema, self.size)
         if schema.items is not None:
             raise PlanError(
                 "Methods for baskets answer other questions than conditions. Take "
@@ -310,9 +303,13 @@ class Compare(Request, verb="compare"):
             caller.progress(f"trying {name}")
             try:
                 method = method_from_settings(name, settings)
-                paid = [payable(method, schema, cost) for cost in costs]
                 found = rehearse(
-                    method, schema, paid, questions=asked, runs=5, progress=caller.progress
+                    method,
+                    schema,
+                    [payable(method, schema, cost) for cost in costs],
+                    questions=asked,
+                    runs=5,
+                    progress=caller.progress,
                 )
             except PublishError as error:
                 reasons[name] = str(error)
@@ -322,14 +319,15 @@ class Compare(Request, verb="compare"):
                 _mean([one.error for one in found.answers[i * len(asked) : (i + 1) * len(asked)]])
                 for i in range(len(costs))
             )
-        best = min(errors, key=lambda name: sum(e or 0.0 for e in errors[name]), default=None)
         return Compared(
             questions=asked,
             epsilons=tuple(str(cost.epsilon) for cost in costs),
             errors=errors,
             reasons=reasons,
             warnings={name: found.plans[0].warnings for name, found in tried.items()},
-            recommended=best,
+            recommended=min(
+                errors, key=lambda name: sum(e or 0.0 for e in errors[name]), default=None
+            ),
             rehearsals=tried,
             settings={name: candidates[name] for name in tried},
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dpublish.errors import InputError, SchemaError, did_you_mean
 from dpublish.outputs import keep_apart, keep_outside, require_free
 from dpublish.owned import replace_owned
-from dpublish.requests.base import NOBODY, Caller, Request, plain
+from dpublish.requests.base import NOBODY, Caller, Request, plain, read_schema
 from dpublish.requests.curator import PaidFile, Release, Released, source_of
 
 if TYPE_CHECKING:
@@ -66,8 +66,12 @@ class SchemaText:
     untold: tuple[str, ...] = ()
 
     def to_json(self) -> Mapping[str, Any]:
-        text = None if self.out is not None else self.toml
-        return {"draft": False, "out": self.out, "toml": text, "untold": list(self.untold)}
+        return {
+            "draft": False,
+            "out": self.out,
+            "toml": None if self.out is not None else self.toml,
+            "untold": list(self.untold),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +91,8 @@ class FromCodebook(Request, verb="schema from-codebook"):
         schema, untold = schema_from_codebook(self.codebook, name=name)
         text = schema.to_toml()
         if untold:
-            lines = [f"# - {name}" for name in untold if name.isprintable()]
-            text += "\n".join(["\n# Neither levels nor bounds are given for:", *lines, ""])
+            text += "\n# Neither levels nor bounds are given for:\n"
+            text += "".join(f"# - {name}\n" for name in untold if name.isprintable())
         return _written(self.out, text, tuple(untold))
 
 
@@ -103,10 +107,10 @@ class Discovered:
     released: Released
 
     def to_json(self) -> Mapping[str, Any]:
-        release = self.released.release
+        found = self.released.release.manifest["facts"]["columns"]
         return {
             "out": self.out,
-            "columns": {one["name"]: one for one in release.manifest["facts"]["columns"]},
+            "columns": {one["name"]: one for one in found},
             "unfound": list(self.unfound),
             "release": self.released.to_json(),
         }
@@ -130,13 +134,14 @@ class Discover(PaidFile, verb="schema discover"):
     release_out: Path | None = None
 
     def run(self, caller: Caller = NOBODY) -> Discovered:
-        from dpublish.declare.schema import Schema
         from dpublish.releases.discovery.release import DiscoveryRelease
 
         require_free(self.out, self.overwrite, self.schema)
         _require_outside(self.out, self.data, self.database)
-        settings = {"edges": self.edges, "max_levels": self.max_levels}
-        given = {name: str(value) for name, value in settings.items() if value is not None}
+        given = {"edges": self.edges, "max_levels": self.max_levels}
+        settings = {name: str(value) for name, value in given.items() if value is not None}
+        if self.columns:
+            settings["columns"] = ",".join(self.columns)
         released = Release(
             data=self.data,
             schema=self.schema,
@@ -145,7 +150,7 @@ class Discover(PaidFile, verb="schema discover"):
             epsilon=self.epsilon,
             delta=self.delta,
             method="discovery",
-            settings=given | ({"columns": ",".join(self.columns)} if self.columns else {}),
+            settings=settings,
             database=self.database,
             budget=self.budget,
             budget_delta=self.budget_delta,
@@ -158,10 +163,14 @@ class Discover(PaidFile, verb="schema discover"):
         ).run(caller)
         found = released.release
         assert isinstance(found, DiscoveryRelease)
-        text = found.to_schema(Schema.read(self.schema)).to_toml()
+        text = found.to_schema(read_schema(self.schema)).to_toml()
         _written(self.out, text)
-        unfound = tuple(one.name for one in found.found if not one.anything)
-        return Discovered(out=self.out, toml=text, unfound=unfound, released=released)
+        return Discovered(
+            out=self.out,
+            toml=text,
+            unfound=tuple(one.name for one in found.found if not one.anything),
+            released=released,
+        )
 
 
 TEMPLATES = ("survey", "hospital", "register", "baskets")
@@ -177,9 +186,10 @@ class NewSchema(Request, verb="schema new"):
 
     def run(self, caller: Caller = NOBODY) -> SchemaText:
         if self.template not in TEMPLATES:
-            known = ", ".join(TEMPLATES)
-            hint = did_you_mean(self.template, TEMPLATES)
-            raise InputError(f"There is no template '{self.template}'.{hint} Templates: {known}.")
+            raise InputError(
+                f"There is no template '{self.template}'.{did_you_mean(self.template, TEMPLATES)} "
+                f"Templates: {', '.join(TEMPLATES)}."
+            )
         require_free(self.out, self.overwrite)
         home = files("dpublish.declare") / "templates" / f"{self.template}.toml"
         return _written(self.out, home.read_text(encoding="utf-8"))
@@ -209,8 +219,11 @@ class Checked:
     problems: tuple[str, ...]
 
     def to_json(self) -> Mapping[str, Any]:
-        name = None if self.schema is None else self.schema.name
-        return {"schema": name, "ok": not self.problems, "problems": list(self.problems)}
+        return {
+            "schema": None if self.schema is None else self.schema.name,
+            "ok": not self.problems,
+            "problems": list(self.problems),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,11 +257,10 @@ class CheckData(Request, verb="check"):
 
     def run(self, caller: Caller = NOBODY) -> DataCheck:
         from dpublish.curator.check import check_data
-        from dpublish.declare.schema import Schema
 
         require_free(self.out, self.overwrite, self.schema)
         _require_outside(self.out, self.data, self.database)
-        schema = Schema.read(self.schema)
+        schema = read_schema(self.schema)
         source = source_of(self.data, self.database)
         with caller.private() as progress:
             progress("looking at the rows")
@@ -274,9 +286,7 @@ class ShowSchema(Request, verb="schema show"):
     path: Path
 
     def run(self, caller: Caller = NOBODY) -> SchemaShown:
-        from dpublish.declare.schema import Schema
-
-        return SchemaShown(schema=Schema.read(self.path))
+        return SchemaShown(schema=read_schema(self.path))
 
 
 def _incomplete(schema: Schema) -> list[str]:
@@ -304,11 +314,12 @@ def _absent_columns(schema: Schema, data: str) -> list[str]:
     wanted = [*schema.columns, *([schema.unit.column] if schema.unit.column else [])]
     # names of the data are not quoted, not even as a hint: in a file without a header line they are
     # a person's row
-    absent = [
-        f"The data has no column named exactly '{name}'." for name in wanted if name not in present
-    ]
+    absent = [name for name in wanted if name not in present]
     repeated = [name for name in wanted if source.repeats(name)]
-    return absent + [f"The data has more than one column named '{name}'." for name in repeated]
+    return [
+        *(f"The data has no column named exactly '{name}'." for name in absent),
+        *(f"The data has more than one column named '{name}'." for name in repeated),
+    ]
 
 
 def write_owned(path: Path, text: str) -> None:

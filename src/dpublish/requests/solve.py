@@ -7,10 +7,26 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import polars as pl
+
+from dpublish.counting.graphs import (
+    Shape,
+    open_structure,
+    read_lists,
+    read_names,
+    read_pmed,
+    read_scp,
+    read_sets,
+)
 from dpublish.errors import InputError, PlanError, PrivateSideError, PublishError
+from dpublish.methods.base import Mechanism
 from dpublish.methods.registry import fields_from_settings, method_named
+from dpublish.methods.solvers.inputs import Labels, list_marks, lists_of
+from dpublish.methods.solvers.k_median.metric import Metric
+from dpublish.optimize import publish, row_names
 from dpublish.outputs import keep_apart
 from dpublish.requests.base import NOBODY, Caller
 from dpublish.requests.curator import (
@@ -21,11 +37,7 @@ from dpublish.requests.curator import (
     store_of,
     unlocked,
 )
-
-if TYPE_CHECKING:
-    from dpublish.counting.graphs import Shape
-    from dpublish.methods.base import Mechanism
-    from dpublish.methods.solvers.inputs import Labels
+from dpublish.sources.files import existing_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +75,6 @@ class Solve(PaidFile, verb="solve"):
     sign_with: Path | None = None
 
     def run(self, caller: Caller = NOBODY) -> Solved:
-        from dpublish.counting.graphs import open_structure
-        from dpublish.optimize import publish, row_names
-
         keep_apart(self.out, self.data, self.public, self.ledger.removeprefix("sqlite:///"))
         mechanism, shape = mechanism_of(self.problem, self.public, self.form, self.k, self.settings)
         names = row_names(mechanism)
@@ -109,13 +118,11 @@ class Solve(PaidFile, verb="solve"):
 
 def _cutting(names: Labels, shape: Shape) -> list[tuple[str, str]]:
     """Where texts were cut into names, when the public names made it unusual."""
-    from dpublish.methods.solvers.inputs import list_marks
-
     words = {" ": "blanks", ",": "commas", ";": "semicolons"}
     kept = [word for mark, word in words.items() if mark not in list_marks(names)]
     if shape == "items" or not kept:
         return []
-    cut = ["tabs", *(word for mark, word in words.items() if mark in list_marks(names))]
+    cut = ["tabs", *(word for word in words.values() if word not in kept)]
     return [
         ("rows cut at", f"{', '.join(cut)}; not at {' or '.join(kept)}, which public names hold")
     ]
@@ -126,8 +133,6 @@ def mechanism_of(
 ) -> tuple[Mechanism, Shape]:
     """A solver from texts: its public part from a file, its other fields from `settings`, read by
     their types as those of every method; and what a row of its data is."""
-    from dpublish.counting.graphs import read_lists, read_names
-
     solver = method_named(problem, "solve")
     fields = {field.name for field in dataclasses.fields(solver)}
     options = dict(settings)
@@ -136,8 +141,13 @@ def mechanism_of(
             # public weights or costs, one a line
             options[name] = ",".join(" ".join(words) for words in read_lists(options[name]))
     cap = options.pop("cap", None) if "metric" in fields else None
-    beside = ("cap",) if "metric" in fields else ()
-    values = fields_from_settings(problem, options, "solve", leave_out=PUBLIC_FIELDS, beside=beside)
+    values = fields_from_settings(
+        problem,
+        options,
+        "solve",
+        leave_out=PUBLIC_FIELDS,
+        beside=("cap",) if "metric" in fields else (),
+    )
     if "k" in fields:
         if k is None:
             raise PlanError(f"{problem} needs --k, how many to choose.")
@@ -150,9 +160,8 @@ def mechanism_of(
     if "positions" in fields:
         return solver(**_sites(public, form, cap), **values), "items"
     if facility:
-        places = _sites(public, form, cap)
-        metric = places["metric"]
-        return solver(resources=places["labels"], metric=metric, **values), "items"
+        sites = _sites(public, form, cap)
+        return solver(resources=sites["labels"], metric=sites["metric"], **values), "items"
     names: Any = int(public) if public.isdecimal() else read_names(public)
     if "resources" in fields:
         return solver(resources=names, **values), "lists"
@@ -172,13 +181,6 @@ def _from_one(count: int) -> list[str]:
 
 
 def _sites(public: str, form: str, cap: str | None) -> dict[str, Any]:
-    import numpy as np
-    import polars as pl
-
-    from dpublish.counting.graphs import read_pmed
-    from dpublish.methods.solvers.k_median.metric import Metric
-    from dpublish.sources.files import existing_file
-
     try:
         most = float(cap) if cap is not None else None
     except ValueError:
@@ -215,15 +217,19 @@ def _sites(public: str, form: str, cap: str | None) -> dict[str, Any]:
 
 
 def _family(public: str, form: str) -> dict[str, Any]:
-    from dpublish.counting.graphs import read_scp, read_sets
-    from dpublish.methods.solvers.inputs import lists_of
-
     if form == "scp":
         sets, costs, count = read_scp(public)
-        names = {"elements": _from_one(count), "set_names": _from_one(len(sets))}
-        return {"sets": sets, "costs": costs, **names}
+        return {
+            "sets": sets,
+            "costs": costs,
+            "elements": _from_one(count),
+            "set_names": _from_one(len(sets)),
+        }
     family = read_sets(public)
     universe = sorted({element for row in family.values() for element in row})
     number = {element: index for index, element in enumerate(universe)}
-    lists = lists_of([[number[element] for element in row] for row in family.values()])
-    return {"sets": lists, "elements": universe, "set_names": list(family)}
+    return {
+        "sets": lists_of([[number[element] for element in row] for row in family.values()]),
+        "elements": universe,
+        "set_names": list(family),
+    }
