@@ -10,12 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dpublish.audit.neighbours import row_pairs, rows_of, unit_pairs
-from dpublish.audit.trials.synthetic_inputs import LEDGER, UNIT, csv, schema_text, unit_lines
+from dpublish.audit.trials.synthetic_inputs import (
+    LEDGER,
+    UNIT,
+    csv,
+    schema_text,
+    under_both,
+    unit_lines,
+)
 from dpublish.audit.trials.trial import Exact, Replay, Sampled, Trial, Twin
 from dpublish.declare.schema import Schema
 from dpublish.errors import BudgetExceeded
@@ -93,52 +101,41 @@ def median_mechanism() -> Iterator[Trial]:
 
 def _synopsis(settings: Mapping[str, Any], moves: int) -> dict[str, Any]:
     """All of epsilon on the noisy histogram: no comparison, no hard answer."""
-    spent = {"check_epsilon": Fraction(0), "count_epsilon": Fraction(0), "max_hard": 0}
-    bought = {"synopsis_epsilon": Fraction(1), "synopsis_scale": Fraction(moves)}
-    return {**settings, **spent, **bought, "total_is_public": moves == 2}
+    return {
+        **settings,
+        "check_epsilon": Fraction(0),
+        "count_epsilon": Fraction(0),
+        "max_hard": 0,
+        "synopsis_epsilon": Fraction(1),
+        "synopsis_scale": Fraction(moves),
+        "total_is_public": moves == 2,
+    }
 
 
-def online_multiplicative_weights() -> Iterator[Trial]:
+def online_multiplicative_weights() -> list[Trial]:
     from dpublish.methods.online.multiplicative_weights.mechanism import OnlineMultiplicativeWeights
 
-    method, mechanism = (
-        "online-multiplicative-weights",
-        OnlineMultiplicativeWeights(resolution=1, max_hard=1),
-    )
-    yield _trial(method, mechanism, TINY)
-    yield _trial(method, mechanism, ADDED, relation="add-remove-one")
-    yield _trial(method, mechanism, _synopsis(TINY, 2), case="synopsis", twin=ALIKE)
-    yield _trial(
-        method,
-        mechanism,
-        _synopsis(ADDED, 1),
-        relation="add-remove-one",
-        case="synopsis",
-        twin=ALIKE,
-    )
-    yield _trial(
-        method,
-        mechanism,
-        SEVERAL,
-        relation="add-remove-one",
-        case="several rows a person",
-        per_unit=2,
-    )
-    for relation in ("replace-one", "add-remove-one"):
-        yield _joined_trial(method, relation)
+    made = partial(OnlineMultiplicativeWeights, resolution=1, max_hard=1)
+    method = OnlineMultiplicativeWeights.method
+    trial, added = partial(_trial, method, made()), "add-remove-one"
+    return [
+        trial(TINY),
+        trial(ADDED, relation=added),
+        trial(_synopsis(TINY, 2), case="synopsis", twin=ALIKE),
+        trial(_synopsis(ADDED, 1), relation=added, case="synopsis", twin=ALIKE),
+        trial(SEVERAL, relation=added, case="several rows a person", per_unit=2),
+        *under_both(partial(_joined_trial, method, made(synopsis="joined"))),
+    ]
 
 
-def _joined_trial(method: str, relation: str) -> Trial:
+def _joined_trial(method: str, mechanism: OnlineMechanism, relation: str) -> Trial:
     """Half of the claim on joined histograms of two columns, the rest on comparisons and one hard
     answer."""
-    from dpublish.methods.online.multiplicative_weights.mechanism import OnlineMultiplicativeWeights
-
     schema = Schema.from_toml(schema_text(relation, BOTH, size=2))
     bought = plan_of(schema, Fraction(1), ("a", "b"), None, 2)
     given = TINY if relation == "replace-one" else ADDED
     domain = bought.settings.fine
     spent = {"domain_size": domain.size, "support": 16, "synopsis_epsilon": Fraction(1)}
-    mechanism = OnlineMultiplicativeWeights(resolution=1, max_hard=1, synopsis="joined")
     made = mechanism.settings_type(domain=domain, joined=bought, **{**given, **spent})
     plan = Plan(method=method, kind="online", schema=schema, cost=Cost.pure(2), settings=made)
     return Trial(

@@ -170,15 +170,11 @@ def release_twin(
 def paid_commands(words: Sequence[str], cost: Cost) -> list[list[str]]:
     """A command that publishes something for all of a budget, between those that open a ledger and
     read what was made."""
-    amounts = _amounts(cost)
+    given = {"--epsilon": cost.epsilon, "--delta": cost.delta, "--rho": cost.rho}
+    amounts = [word for name, amount in given.items() if amount for word in (name, str(amount))]
     paid = [*words, *amounts, *LEDGER, "--key", "twin", "--out", "tiny.dpr"]
     return [["ledger", "open", "tiny.ledger", *amounts], paid, ["show", "tiny.dpr"]]
 
 
 def set_words(settings: Mapping[str, str]) -> list[str]:
     return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-
-
-def _amounts(cost: Cost) -> list[str]:
-    given = {"--epsilon": cost.epsilon, "--delta": cost.delta, "--rho": cost.rho}
-    return [word for option, amount in given.items() if amount for word in (option, str(amount))]

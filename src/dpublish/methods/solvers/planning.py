@@ -161,14 +161,6 @@ class SolverSettings(Settings):
         return {name: said[name] for name in (*self.released, "problem", "bound", "lower_bound")}
 
 
-def guarantee_sentence(bound: Bound) -> str:
-    """The bound in words; one that promises nothing here is not called a guarantee."""
-    void = bound.get("says_nothing")
-    if void is None:
-        return f"Guarantee: {bound['text']}"
-    return f"The theorem's bound, which says nothing {void}: {bound['text']}"
-
-
 P = TypeVar("P", bound=SolverSettings)
 
 
@@ -182,7 +174,10 @@ def solution_plan(
     sentences: Sequence[str],
     warnings: Sequence[str] = (),
 ) -> Plan[P]:
-    """A plan whose release is a solution, with what is guaranteed and what cannot be had."""
+    """A plan whose release is a solution, with what is guaranteed and what cannot be had. A bound
+    that promises nothing here is not called a guarantee."""
+    void = settings.bound.get("says_nothing")
+    said = "Guarantee" if void is None else f"The theorem's bound, which says nothing {void}"
     return Plan(
         method=method,
         kind="solution",
@@ -193,7 +188,7 @@ def solution_plan(
         sentences=(
             *sentences,
             f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
-            guarantee_sentence(settings.bound),
+            f"{said}: {settings.bound['text']}",
             f"No private method can do better than this in general: {settings.lower_bound['text']}",
         ),
         warnings=tuple(warnings),

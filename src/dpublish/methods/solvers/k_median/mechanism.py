@@ -339,7 +339,6 @@ class KMedian(Mechanism):
             + (f" and {aside:.4g} per row" if aside else "")
             + f", except with probability {SURE:g}.",
         }
-        bound |= self._void(worst, diameter)
         per_row, farthest = float(reach.mean()), float(reach.max())
         rows = math.ceil(margin * error / (HOPELESS * farthest)) if farthest else 1
         sentences = [
@@ -373,8 +372,13 @@ class KMedian(Mechanism):
             "telling_rows": rows,
             "public": PublicPart(places, public, epsilon, cost.epsilon * share, margin),
         }
-        parameters = {"cost_share": str(share), "nominal_size": self.nominal_size}
-        return Terms(settings, bound, sentences, warnings, parameters)
+        return Terms(
+            settings,
+            bound | self._void(worst, diameter),
+            sentences,
+            warnings,
+            {"cost_share": str(share), "nominal_size": self.nominal_size},
+        )
 
     def _exact_terms(self, cost: Cost, diameter: float) -> Terms:
         sets = math.comb(self.metric.size, self.k)
@@ -390,9 +394,11 @@ class KMedian(Mechanism):
             "text": f"the cost is at most the best plus {additive:.4g}, except with "
             f"probability {1 / sets:.2g}.",
         }
-        bound |= self._void(additive, diameter)
-        sentence = f"One of {sets:,} sets of sites by the exponential mechanism."
-        return Terms({"steps": 0, "step_epsilon": cost.epsilon}, bound, [sentence])
+        return Terms(
+            {"steps": 0, "step_epsilon": cost.epsilon},
+            bound | self._void(additive, diameter),
+            [f"One of {sets:,} sets of sites by the exponential mechanism."],
+        )
 
     def _search_terms(self, cost: Cost, diameter: float) -> Terms:
         log = math.log(max(2, self.metric.size))
@@ -407,9 +413,11 @@ class KMedian(Mechanism):
             "text": f"the cost is at most 6 times the best plus {additive:.4g}, with high "
             f"probability{short}.",
         }
-        bound |= self._void(additive, diameter)
-        sentence = f"{steps:,} swaps and a final pick, each with epsilon = {float(step):.4g}."
-        return Terms({"steps": steps, "step_epsilon": step}, bound, [sentence])
+        return Terms(
+            {"steps": steps, "step_epsilon": step},
+            bound | self._void(additive, diameter),
+            [f"{steps:,} swaps and a final pick, each with epsilon = {float(step):.4g}."],
+        )
 
     def _void(self, additive: float, diameter: float) -> Bound:
         """No sites cost more than all rows times the diameter, so below some number of rows an

@@ -145,6 +145,7 @@ class MatrixSearch(SwapSearch):
         return place // len(outside), int(outside[place % len(outside)])
 
     def _account(self, changed: IntArray, old: Any, new: Any) -> None:
+
         kernel: Any = account_matrix
 
         def run(piece: tuple[int, int]) -> None:
@@ -224,10 +225,9 @@ class PointSearch(SwapSearch):
         if len(second):
             farthest[:] = np.maximum.reduceat(second, np.arange(0, len(second), BLOCK))
         saved = np.empty((len(opened), len(self.sites)))
-        kernel: Any = savings_of
         for row, place in enumerate(opened.tolist()):
             x, y, z = metric.points[:, place]
-            kernel(
+            savings_of(
                 self._at,
                 *self._blocks,
                 farthest,
@@ -247,6 +247,7 @@ class PointSearch(SwapSearch):
 
     def _account(self, changed: IntArray, old: Any, new: Any) -> None:
         metric = self._points
+
         kernel: Any = account_groups
 
         def run(piece: tuple[int, int]) -> None:

@@ -369,12 +369,8 @@ class SetCover(Mechanism):
         """A bound, and where it promises no more than a public order does without data."""
         most = float(self._worst(costs, count))
         below = (most - additive) / factor
-        void = f"a public order never costs more than {most:.4g}"
-        void = (
-            f"unless the smallest cover costs less than {below:.3g}: {void}"
-            if below > 0
-            else f"here: {void}"
-        )
+        where = f"unless the smallest cover costs less than {below:.3g}" if below > 0 else "here"
+        void = f"{where}: a public order never costs more than {most:.4g}"
         return {"factor": factor, "additive": additive, "text": text, "says_nothing": void}
 
     def _worst(self, costs: Sequence[Fraction], count: int) -> Fraction:

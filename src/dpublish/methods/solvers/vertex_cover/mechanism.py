@@ -103,9 +103,9 @@ def better_order(
     """The order that was found or the public one (the lightest first, else as they are listed), by
     noisy costs of both; and these costs."""
     weights, epsilon = settings.weights, settings.cost_epsilon
-    light = np.argsort([float(weight) for weight in weights], kind="stable").astype(np.int64)
     if not epsilon:
         return found, {}
+    light = np.argsort([float(weight) for weight in weights], kind="stable").astype(np.int64)
     unit = weight_unit(weights)
     prices = np.array([math.ceil(weight / unit) for weight in weights], dtype=np.int64)
     costs = estimated_costs(
@@ -117,11 +117,11 @@ def better_order(
         unit=float(unit),
         most=float(prices.sum() * unit),
     )
-    both = costs["cost_estimate"], costs["public_cost_estimate"]
+    one, other = costs["cost_estimate"], costs["public_cost_estimate"]
     # the difference of two noisy costs has this standard deviation
-    if both[0]["value"] - both[1]["value"] <= math.sqrt(2) * both[0]["standard_error"]:
+    if one["value"] - other["value"] <= math.sqrt(2) * one["standard_error"]:
         return found, costs
-    return light, {**costs, "cost_estimate": costs["public_cost_estimate"]}
+    return light, {**costs, "cost_estimate": other}
 
 
 def draw_order(
@@ -375,11 +375,8 @@ class VertexCover(Mechanism):
             "hallucinated_edges": hallucinated,
             "schedule": (real, extra),
         }
-        what = (
-            f"{float(hallucinated):.3g} hallucinated edges a vertex for {rounds} rounds, then "
-            "random order"
-        )
-        return rule, factor, what
+        edges = f"{float(hallucinated):.3g} hallucinated edges a vertex"
+        return rule, factor, f"{edges} for {rounds} rounds, then random order"
 
     def _weighted_terms(
         self, weights: tuple[Fraction, ...], epsilon: Fraction
@@ -396,8 +393,8 @@ class VertexCover(Mechanism):
             "weights": weights,
             "weight_classes": classes,
         }
-        what = f"{float(classes.hallucinated):.3g} hallucinated edges a vertex"
-        return rule, classes.factor, what
+        edges = f"{float(classes.hallucinated):.3g} hallucinated edges a vertex"
+        return rule, classes.factor, edges
 
     def _exact_weights(self, count: int) -> tuple[Fraction, ...]:
         return tuple(amounts(self.weights, "weight", count, "vertices"))
