@@ -23,7 +23,7 @@ import polars as pl
 
 import dpublish as dp
 from dpublish.methods.online.base import OnlineMechanism
-from dpublish.methods.online.median.hypotheses import SampledHypotheses
+from dpublish.methods.online.median.mechanism import SampledHypotheses
 from dpublish.methods.online.state import Query, Reply
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.cost import Cost

@@ -8,7 +8,7 @@ import pytest
 
 from dpublish.errors import PlanError
 from dpublish.methods.online.kernels import mean_closeness, reweight, tilt, walk_flags, walk_shares
-from dpublish.methods.online.median.hypotheses import (
+from dpublish.methods.online.median.mechanism import (
     SAMPLES,
     ListedHypotheses,
     SampledHypotheses,

@@ -58,10 +58,7 @@ Pairs = list[tuple[Any, Any]]
 TIERS: tuple[Tier, ...] = get_args(Tier)[:4]
 """The tiers that every method is held to. The fifth is about a promise that none of them makes."""
 
-EXACT_PAIRS = 60
-REPLAY_PAIRS = 40
 SAMPLED_PAIRS = 10
-EVENTS = 25
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,7 @@ class Exact:
     tails: Tails = "clip"
     root: int = 2
     base: Any = None
-    pairs: int = EXACT_PAIRS
+    pairs: int = 60
     max_branches: int = 400_000
     call: MechanismCall | None = None
 
@@ -99,7 +96,7 @@ class Replay:
 
     adds_up: bool = True
     runs: int = 3
-    pairs: int = REPLAY_PAIRS
+    pairs: int = 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +202,6 @@ class Trial:
             epsilon=self.claim.epsilon if settings.epsilon is None else settings.epsilon,
             delta=self.claim.delta if settings.delta is None else settings.delta,
             samples=settings.runs if samples is None else samples,
-            max_events=EVENTS,
             false_alarm=false_alarm,
             statistics=settings.statistics,
             draws=draws,

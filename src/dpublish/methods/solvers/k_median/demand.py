@@ -14,14 +14,17 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpublish.methods.solvers.k_median.kernels import greedy_start, improve_by_swaps
+from dpublish.methods.solvers.k_median.kernels import (
+    Floats,
+    Singles,
+    greedy_start,
+    improve_by_swaps,
+)
 from dpublish.methods.solvers.k_median.metric import Metric, PointMetric
 from dpublish.methods.solvers.k_median.swaps import group_middles, near_groups
 from dpublish.noise.base import IntArray
 
-Floats = NDArray[np.float64]
 GROUPS = 1024
 """About how many groups places are put into, when there are more places (benchmarks/baselines)."""
 GROUPS_PER_SITE = 8
@@ -85,16 +88,14 @@ def far_places(metric: Metric, count: int) -> IntArray:
     return np.array(sites, dtype=np.int64)
 
 
-def group_distances(metric: Metric, groups: Groups) -> NDArray[np.float32]:
+def group_distances(metric: Metric, groups: Groups) -> Singles:
     """Distances between the middles of all groups."""
-    rows = np.empty((groups.count, groups.count), dtype=np.float32)
-    for number, middle in enumerate(groups.middles.tolist()):
-        rows[number] = metric.columns(groups.middles, middle)
-    return rows
+    middles = groups.middles
+    return np.array([metric.columns(middles, one) for one in middles.tolist()], dtype=np.float32)
 
 
 def searched_sites(
-    metric: Metric, groups: Groups, between: NDArray[np.float32], weights: Floats, k: int
+    metric: Metric, groups: Groups, between: Singles, weights: Floats, k: int
 ) -> IntArray:
     """k sites that are cheap for `weights`, one per group; what the search finds is a function of
     its arguments."""
@@ -172,7 +173,7 @@ def seeming_gain(
 def noise_margin(
     metric: Metric,
     places: Groups,
-    between: NDArray[np.float32],
+    between: Singles,
     public: IntArray,
     k: int,
     scale: float,
@@ -182,12 +183,11 @@ def noise_margin(
     A search finds sites where noise is large, which then seem cheap: the more so the more of the
     places become sites. How much is tried out on noise alone. Public numbers, the same every time.
     """
-    found = []
+    found, deviation = [], scale * math.sqrt(2)
     for trial in range(TRIALS):
         words = hashlib.shake_128(f"k-median:{trial}".encode()).digest(8 * places.count)
         even = (np.frombuffer(words, dtype="<u4").reshape(2, -1) + 0.5) / 2**32
         noise = np.rint(scale * np.log(even[0] / even[1]))
-        deviation = scale * math.sqrt(2)
         likely = likely_demand(noise.astype(np.int64), places.sizes, deviation)
         sites = searched_sites(metric, places, between, likely, k)
         found.append(seeming_gain(metric, places, noise, sites, public, deviation))

@@ -15,17 +15,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpublish.errors import PlanError
-from dpublish.methods.solvers.k_median.kernels import point_distances
+from dpublish.methods.solvers.k_median.kernels import Floats, Singles, point_distances
 from dpublish.methods.solvers.planning import digest_of
 from dpublish.noise.base import IntArray
 
 EARTH_KM = 6371.0088
 STEPS = 40_000
 MAX_UNITS = 1 << 24  # whole numbers up to here are exact in single precision
-Singles = NDArray[np.float32]
 
 
 class Metric(abc.ABC):
@@ -105,7 +103,7 @@ class Metric(abc.ABC):
         )
 
 
-def _apart(points: NDArray[np.float64]) -> float:
+def _apart(points: Floats) -> float:
     """A distance in kilometres that no two of these points on the unit sphere exceed, from public
     coordinates.
 
@@ -136,7 +134,7 @@ def _top(widest: float, unit: float, cap: float | None) -> int:
 class MatrixMetric(Metric):
     """All distances between places, as given."""
 
-    def __init__(self, distances: NDArray[np.float64], cap: float | None) -> None:
+    def __init__(self, distances: Floats, cap: float | None) -> None:
         if distances.ndim != 2 or distances.shape[0] != distances.shape[1] or not len(distances):
             raise PlanError("A distance matrix must be square.")
         if np.isinf(distances).any():
@@ -181,9 +179,7 @@ class PointMetric(Metric):
     """Places in the plane, in space or on the earth. `points` holds their coordinates as columns,
     in single precision."""
 
-    def __init__(
-        self, points: NDArray[np.float64], *, sphere: bool, widest: float, cap: float | None
-    ) -> None:
+    def __init__(self, points: Floats, *, sphere: bool, widest: float, cap: float | None) -> None:
         self.size = len(points)
         self.unit = widest / STEPS
         self.diameter = _top(widest, self.unit, cap)

@@ -23,11 +23,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpublish.methods.solvers.inputs import starts_of
 from dpublish.methods.solvers.k_median.kernels import (
     BLOCK,
+    Floats,
+    Singles,
     account_groups,
     account_matrix,
     savings_of,
@@ -36,8 +37,6 @@ from dpublish.methods.solvers.k_median.kernels import (
 from dpublish.methods.solvers.k_median.metric import MatrixMetric, Metric, PointMetric
 from dpublish.noise.base import BoundedScores, IntArray, Noise
 
-Singles = NDArray[np.float32]
-Floats = NDArray[np.float64]
 GROUPS = 1024
 """About how many groups places are put into. It changes how long a choice takes, not what it
 chooses."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpublish.compiled import njit
 from dpublish.methods.solvers.inputs import Edges
-from dpublish.methods.solvers.min_cut.kernels import cut_costs
+from dpublish.methods.solvers.min_cut.kernels import Ints, cut_costs
 from dpublish.methods.solvers.planning import estimated_costs
 from dpublish.noise.base import IntArray, Noise
 from dpublish.noise.words import SeededStream, high_product
@@ -331,7 +331,6 @@ def _roomier(
 # vertices; each is contracted twice, independently, to sizes[d + 1]. At the last level every cut is
 # looked at, and those within the limit are stored once.
 
-Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
 
