@@ -176,6 +176,13 @@ class Schema:
         return whole if self.nominal_size is None else self.nominal_size
 
     @property
+    def rows_or_nominal(self) -> int | None:
+        """The public number that stands for the number of rows: the most that so many units may
+        have."""
+        size = self.size_or_nominal
+        return None if size is None else size * self.unit.max_rows
+
+    @property
     def digest(self) -> str:
         """SHA-256 of the schema as declared, so that a release states what `schema show` prints,
         whoever counts the units."""

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.catalogue import CATALOGUE
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.declare.statistic import CellCounts, CodedRows, SparseCounts, Statistic
@@ -57,6 +58,14 @@ class Mechanism(Checked, abc.ABC):
 
     kind: ClassVar[str]
     """Which class of release its output is read with."""
+
+    def __init_subclass__(cls, **rest: Any) -> None:
+        """Name and kind stand in the catalogue, and only there."""
+        super().__init_subclass__(**rest)
+        home = f"{cls.__module__}:{cls.__name__}"
+        for one in CATALOGUE:
+            if one.mechanism == home and one.kind is not None:
+                cls.method, cls.kind = one.name, one.kind
 
     @abc.abstractmethod
     def plan(self, schema: Schema, cost: Cost) -> Plan:

@@ -6,14 +6,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
+from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.budget_split import BudgetSplit
 
 _WORD = 1 << 62
+
+
+def noisy_total(noise: Noise, rows: int, epsilon: Fraction, schema: Schema) -> dict[str, Any]:
+    """The number of counted rows, or transactions, with noise, if epsilon is above 0."""
+    if epsilon == 0:
+        return {"kind": "unknown", "value": None, "scale": None}
+    # one unit adds, removes or changes at most c of the counted rows, under either relation
+    per_unit = Fraction(schema.unit.max_rows)
+    answer = noise.laplace(
+        np.array([rows], dtype=np.int64), sensitivity=per_unit, epsilon=epsilon, label="total"
+    )
+    return {"kind": "noisy", "value": int(answer[0]), "scale": str(per_unit / epsilon)}
 
 
 def noisy_counts(
@@ -78,6 +92,11 @@ def survival_probability(scale: Fraction, threshold: int) -> float:
     """P(X > threshold) of discrete Laplace noise, for expectations in a plan."""
     rate = 1 / float(scale)
     return math.exp(-rate * (threshold + 1)) / (1 + math.exp(-rate))
+
+
+def visible_count(scale: Fraction, threshold: int) -> int:
+    """The true count that appears with a probability of about 95%."""
+    return threshold + 1 + math.ceil(float(scale) * math.log(10))
 
 
 def smallest_threshold(scale: Fraction, cells: int, limit: int) -> int:

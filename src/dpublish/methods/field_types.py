@@ -103,6 +103,20 @@ def check_cost(cost: Cost, rows_per_unit: int) -> None:
             )
 
 
+def require_columns(schema: Schema, who: str) -> None:
+    """Refuse set-valued data for what `who` names, such as "A histogram needs"."""
+    if schema.items is not None:
+        raise PlanError(f"{who} [columns]; this schema declares set-valued data ([items]).")
+
+
+def require_pure(cost: Cost, who: str) -> None:
+    """Refuse any other cost for what `who` names, such as "A histogram costs"."""
+    if cost.kind != "pure" or cost.epsilon <= 0:
+        raise PlanError(
+            f"{who} a pure epsilon above 0: give epsilon = ... and leave delta and rho out."
+        )
+
+
 def guarded(plan: Callable[..., Plan]) -> Callable[..., Plan]:
     """A `plan` that checks the cost first."""
 
@@ -142,18 +156,17 @@ def check_fields(method: Any) -> None:
             _check_amount(name, value)
         # a manifest quotes settings, and knows no numbers of numpy and no decimals
         if isinstance(value, np.number):
-            object.__setattr__(method, name, value.item())
+            value = value.item()
         elif isinstance(value, Decimal) and Fraction not in get_args(hint):
-            object.__setattr__(method, name, float(value))
+            value = float(value)
         elif isinstance(value, list | tuple) and any(isinstance(item, np.number) for item in value):
-            object.__setattr__(
-                method,
-                name,
-                type(value)(item.item() if isinstance(item, np.number) else item for item in value),
+            value = type(value)(
+                item.item() if isinstance(item, np.number) else item for item in value
             )
+        object.__setattr__(method, name, value)
         for constraint in constraints:
             if isinstance(constraint, Interval):
-                constraint.check(name, getattr(method, name))
+                constraint.check(name, value)
 
 
 def _check_amount(name: str, value: Any) -> None:
@@ -197,21 +210,20 @@ def _fits_generic(value: Any, origin: Any, inner: tuple[Any, ...]) -> bool:
     if origin is Callable:
         return callable(value)
     if issubclass(origin, Mapping):
-        if inner[1] is object and isinstance(value, list | tuple):
-            # a tree of names may be lists all the way up; whoever reads it says what is wrong with
-            # it
-            return True
-        return isinstance(value, Mapping) and all(
-            fits(k, inner[0]) and fits(v, inner[1]) for k, v in value.items()
+        # a tree of names may be lists all the way up; whoever reads it says what is wrong with it
+        return (inner[1] is object and isinstance(value, list | tuple)) or (
+            isinstance(value, Mapping)
+            and all(fits(k, inner[0]) and fits(v, inner[1]) for k, v in value.items())
         )
     if issubclass(origin, Sequence):
         # arrays and series are lists to their users; a text, or names without an order, is a
         # mistake
-        if isinstance(value, str | bytes | Mapping | set | frozenset) or not isinstance(
-            value, Iterable
-        ):
-            return False
-        return hasattr(value, "__len__") and all(fits(item, inner[0]) for item in value)
+        return (
+            not isinstance(value, str | bytes | Mapping | set | frozenset)
+            and isinstance(value, Iterable)
+            and hasattr(value, "__len__")
+            and all(fits(item, inner[0]) for item in value)
+        )
     return isinstance(value, origin)
 
 
@@ -233,13 +245,12 @@ def wanted(hint: Any) -> str:
         return "a table by name"
     if origin is not None:
         inner: Any = get_args(hint)[0] if get_args(hint) else object
-        items = {str: "texts", int: "whole numbers"}.get(inner, "things")
-        return f"a list of {items}"
+        return f"a list of { ({str: 'texts', int: 'whole numbers'}.get(inner, 'things')) }"
     return _WORDS.get(hint, f"a {getattr(hint, '__name__', hint)}")
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, str | int | float | Fraction | None):
-        text = repr(value)
-        return text if len(text) <= 60 else f"{text[:60]}..."
-    return f"a {type(value).__name__}"
+    if not isinstance(value, str | int | float | Fraction | None):
+        return f"a {type(value).__name__}"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."

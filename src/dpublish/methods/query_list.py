@@ -14,8 +14,10 @@ from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import SparseCounts
+from dpublish.methods.field_types import require_columns, require_pure
 from dpublish.noise.base import IntArray
 from dpublish.privacy.cost import Cost
+from dpublish.workloads import theory
 from dpublish.workloads.query_classes import QueryClass, Table, query_class
 
 MAX_UNIVERSE = 1 << 20
@@ -30,6 +32,23 @@ class Request:
     count: int
     rows: int
 
+    def moved(self, schema: Schema, table: Table) -> float:
+        """How far one unit moves all answers together, in rows."""
+        moved = theory.class_sensitivity(
+            table, neighbours=schema.neighbours, rows_per_unit=schema.unit.max_rows
+        )
+        return moved / self.queries.unit
+
+    def theorems(self, schema: Schema, table: Table, epsilon: float) -> list[str]:
+        """What theory says of the class."""
+        return theory.class_sentences(
+            some_queries(table) / self.queries.unit,
+            rows=self.rows,
+            epsilon=epsilon,
+            neighbours=schema.neighbours,
+            rows_per_unit=schema.unit.max_rows,
+        )
+
 
 def read_request(
     schema: Schema,
@@ -39,19 +58,15 @@ def read_request(
     queries: QueryClass | str,
     what: str,
 ) -> Request:
-    if schema.items is not None:
-        raise PlanError(f"{what} needs [columns]; this schema declares set-valued data ([items]).")
-    if cost.kind != "pure" or cost.epsilon <= 0:
-        raise PlanError(
-            f"{what} costs a pure epsilon above 0: give epsilon = ... and leave delta and rho out."
-        )
-    if schema.size_or_nominal is None:
+    require_columns(schema, f"{what} needs")
+    require_pure(cost, f"{what} costs")
+    rows = schema.rows_or_nominal
+    if rows is None:
         key = "size" if schema.neighbours == "replace-one" else "nominal_size"
         raise PlanError(f"{what} compares shares of the rows: add {key} = ... to [dataset].")
     names = tuple(schema.columns) if columns is None else tuple(columns)
     if not names or len(set(names)) != len(names):
         raise PlanError("columns must list at least one column, and none twice.")
-    rows = schema.size_or_nominal * schema.unit.max_rows
     if rows > MAX_ROWS:
         raise PlanError(
             f"{what} compares whole numbers of 64 bits, for at most 2^40 rows; the schema allows "
@@ -78,13 +93,15 @@ def without_precision(schema: Schema, bins: int | None) -> Schema:
     """A precision is finer than a query class can use: bins that are asked for take its place."""
     if bins is None:
         return schema
-    coarse = {
-        name: replace(column, precision=None)
-        if column.bins is None and column.edges is None
-        else column
-        for name, column in schema.columns.items()
-    }
-    return replace(schema, columns=coarse)
+    return replace(
+        schema,
+        columns={
+            name: replace(column, precision=None)
+            if column.bins is None and column.edges is None
+            else column
+            for name, column in schema.columns.items()
+        },
+    )
 
 
 def dense_counts(numbers: SparseCounts, domain: Domain) -> IntArray:

@@ -70,9 +70,10 @@ def read_setting(text: str, hint: Any, what: str) -> Any:
     if type(None) in choices and text.strip().lower() == "none":
         return None
     for choice in choices:
-        if get_origin(choice) is Literal:
+        origin = get_origin(choice)
+        if origin is Literal:
             return _one_of(text.strip(), [str(value) for value in get_args(choice)], what)
-        if _is_list(choice):
+        if isinstance(origin, type) and issubclass(origin, Sequence):
             item = get_args(choice)[0]
             return tuple(
                 read_setting(part.strip(), item, what) for part in text.split(",") if part.strip()
@@ -81,22 +82,13 @@ def read_setting(text: str, hint: Any, what: str) -> Any:
         return text  # not stripped: a separator may be a blank
     if bool in choices:
         return _truth(text.strip(), what)
-    if int in choices:
-        try:
-            return int(text)
-        except ValueError:
-            raise PlanError(f"{what} must be a whole number, not '{text}'.") from None
-    if float in choices:
-        try:
-            return float(text)
-        except ValueError:
-            raise PlanError(f"{what} must be a number, not '{text}'.") from None
+    for kind, wanted in ((int, "a whole number"), (float, "a number")):
+        if kind in choices:
+            try:
+                return kind(text)
+            except ValueError:
+                raise PlanError(f"{what} must be {wanted}, not '{text}'.") from None
     return text
-
-
-def _is_list(hint: Any) -> bool:
-    origin = get_origin(hint)
-    return isinstance(origin, type) and origin is not str and issubclass(origin, Sequence)
 
 
 def _one_of(text: str, allowed: Sequence[str], what: str) -> str:
@@ -109,11 +101,9 @@ def _one_of(text: str, allowed: Sequence[str], what: str) -> str:
 
 
 def _truth(text: str, what: str) -> bool:
-    if text.lower() in _TRUE:
-        return True
-    if text.lower() in _FALSE:
-        return False
-    raise PlanError(f"{what} must be true or false, not '{text}'.")
+    if text.lower() not in _TRUE + _FALSE:
+        raise PlanError(f"{what} must be true or false, not '{text}'.")
+    return text.lower() in _TRUE
 
 
 # What a method says of itself: its headed lines and its settings, read from its docstring and its

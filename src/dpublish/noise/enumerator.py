@@ -14,7 +14,7 @@ A discrete Laplace answer is unbounded. `window` is the public range of answers 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -254,13 +254,13 @@ class Enumerator(Noise):
     def _laplace(self, draw: Draw) -> IntArray:
         (values,), (low, high) = draw.private, self._window
         ratio = self.power(-Fraction(draw.epsilon) / draw.sensitivity)
-        law = (
-            laplace_options(ratio, value, low, high, self._tails)
+        answers = [
+            self._branch(
+                f"laplace {draw.label}", laplace_options(ratio, value, low, high, self._tails)
+            )
             for value in values.ravel().tolist()
-        )
-        return np.array(
-            [self._branch(f"laplace {draw.label}", options) for options in law], dtype=np.int64
-        ).reshape(values.shape)
+        ]
+        return np.array(answers, dtype=np.int64).reshape(values.shape)
 
     def _sparse_laplace(self, draw: Draw) -> tuple[CellArray, IntArray]:
         if draw.domain_size > MAX_CELLS:
@@ -268,29 +268,26 @@ class Enumerator(Noise):
                 f"A domain of {draw.domain_size} cells is too large to enumerate; the limit is "
                 f"{MAX_CELLS}."
             )
-        ratio = self.power(-Fraction(draw.epsilon) / draw.sensitivity)
         held = dict(zip(*(part.tolist() for part in draw.private), strict=True))
-        top = max(self._window[1], draw.threshold + 2)
-        kept: list[tuple[int, int]] = []
-        for cell in range(draw.domain_size):
-            options = kept_options(ratio, held.get(cell, 0), draw.threshold, top, self._tails)
-            answer = self._branch(f"sparse-laplace {draw.label}", options)
-            if answer is not None:
-                kept.append((cell, answer))
-        return np.array([c for c, _ in kept], dtype=np.uint64), np.array(
-            [v for _, v in kept], dtype=np.int64
-        )
+        counts = ((cell, held.get(cell, 0)) for cell in range(draw.domain_size))
+        cells, values = self._kept(draw, counts)
+        return np.array(cells, dtype=np.uint64), values
 
     def _partitions(self, draw: Draw) -> tuple[tuple[str, ...], IntArray]:
+        names, values = self._kept(draw, zip(*map(list, draw.private), strict=True))
+        return tuple(names), values
+
+    def _kept(self, draw: Draw, counts: Iterable[tuple[T, int]]) -> tuple[list[T], IntArray]:
+        """What is kept of places with their counts, and the noisy counts."""
         ratio = self.power(-Fraction(draw.epsilon) / draw.sensitivity)
         top = max(self._window[1], draw.threshold + 2)
-        kept: list[tuple[str, int]] = []
-        for value, count in zip(draw.private[0], draw.private[1].tolist(), strict=True):
-            options = kept_options(ratio, count, draw.threshold, top, self._tails)
-            answer = self._branch(f"partitions {draw.label}", options)
+        kept: dict[T, int] = {}
+        for place, count in counts:
+            options = kept_options(ratio, int(count), draw.threshold, top, self._tails)
+            answer = self._branch(f"{draw.kind} {draw.label}", options)
             if answer is not None:
-                kept.append((value, answer))
-        return tuple(v for v, _ in kept), np.array([c for _, c in kept], dtype=np.int64)
+                kept[place] = answer
+        return list(kept), np.array(list(kept.values()), dtype=np.int64)
 
 
 _HIDDEN = (

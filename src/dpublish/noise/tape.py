@@ -320,9 +320,13 @@ def _score_shift(draw: Draw, new: Sequence[Fraction]) -> Shift:
     exponent = Fraction(draw.epsilon) / (
         draw.sensitivity if draw.monotone else 2 * draw.sensitivity
     )
-    two_sided = draw.monotone and min(moves) < 0 < max(moves)
-    loss = exponent * (max(moves) - min(moves))
-    return Shift("L-infinity", float(largest), largest > draw.sensitivity, two_sided, epsilon=loss)
+    return Shift(
+        "L-infinity",
+        float(largest),
+        largest > draw.sensitivity,
+        two_sided=draw.monotone and min(moves) < 0 < max(moves),
+        epsilon=exponent * (max(moves) - min(moves)),
+    )
 
 
 def _moves(old: Any, new: Any) -> list[Any]:

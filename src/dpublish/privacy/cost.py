@@ -329,17 +329,15 @@ class Cost:
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> Cost:
-        parts = _read_fractions(
-            value, "cost", required={"epsilon", "delta", "rho"}, ignored={"kind"}
+        return cls(
+            **_read_fractions(value, "cost", required={"epsilon", "delta", "rho"}, ignored={"kind"})
         )
-        return cls(epsilon=parts["epsilon"], delta=parts["delta"], rho=parts["rho"])
 
     def describe(self) -> str:
         tail = f", delta = {show(self.delta)}" if self.delta else ""
         if self.rho:
             return f"rho = {show(self.rho)}{tail} (zero-concentrated differential privacy)"
-        name = "approximate" if self.delta else "pure"
-        return f"epsilon = {show(self.epsilon)}{tail} ({name} differential privacy)"
+        return f"epsilon = {show(self.epsilon)}{tail} ({self.kind} differential privacy)"
 
 
 def _read_fractions(
@@ -443,15 +441,8 @@ class Budget:
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> Budget:
         optional = {"epsilon", "rho"} & set(value) if isinstance(value, Mapping) else set()
-        parts = _read_fractions(
-            value, "budget", required={"delta", "delta_share"} | optional, ignored=set()
-        )
-        return cls(
-            epsilon=parts.get("epsilon"),
-            delta=parts["delta"],
-            rho=parts.get("rho"),
-            delta_share=parts["delta_share"],
-        )
+        required = {"delta", "delta_share"} | optional
+        return cls(**_read_fractions(value, "budget", required=required, ignored=set()))
 
     def describe(self) -> str:
         return self.cap.describe()

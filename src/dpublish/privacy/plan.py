@@ -30,10 +30,13 @@ class Settings:
 
     def facts(self) -> dict[str, Any]:
         """The fields as JSON values, in the words of the format."""
-        shown = [one for one in dataclasses.fields(self) if one.metadata.get("shown", True)]
-        values = {one.name: getattr(self, one.name) for one in shown}
+        shown = {
+            one.name: getattr(self, one.name)
+            for one in dataclasses.fields(self)
+            if one.metadata.get("shown", True)
+        }
         return {
-            name: as_json(value) for name, value in values.items() if not isinstance(value, Domain)
+            name: as_json(value) for name, value in shown.items() if not isinstance(value, Domain)
         }
 
 
@@ -132,6 +135,9 @@ class Plan(Generic[S]):
 
     def text(self) -> str:
         """The plan as a person reads it."""
-        said = (*self.sentences, *self.meaning)
-        lines = [f"{self.method} of '{self.schema.name}'", *(f"  {sentence}" for sentence in said)]
-        return "\n".join([*lines, *(f"  warning: {warning}" for warning in self.warnings)])
+        lines = [
+            f"{self.method} of '{self.schema.name}'",
+            *(f"  {sentence}" for sentence in (*self.sentences, *self.meaning)),
+            *(f"  warning: {warning}" for warning in self.warnings),
+        ]
+        return "\n".join(lines)

@@ -10,8 +10,8 @@ import pytest
 
 from dpublish.declare.domain import Axis
 from dpublish.declare.relation import Relation
+from dpublish.methods.importance_weights.mechanism import amounts_facts
 from dpublish.methods.importance_weights.moments import Amounts
-from dpublish.methods.importance_weights.records import amounts_facts
 from dpublish.models.linear_features import WeightFeatures
 from dpublish.privacy.budget_split import BudgetSplit, Law
 from dpublish.releases.weighted_rows.checks import read_counts

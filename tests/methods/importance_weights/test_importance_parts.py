@@ -234,7 +234,7 @@ def test_expected_counts_stay_in_64_bits() -> None:
     def run(noise: Any, rows: Any) -> Any:
         held = np.array(rows, dtype=np.int64).reshape(-1, 2).T
         huge = Fit(sets[0], total=None, precision=None)
-        huge.tables = [Measured(0, np.full(3, 2**62), 1.0), Measured(1, np.full(2, 2**62), 1.0)]
+        huge.tables = [Measured(np.full(3, 2**62), 1.0), Measured(np.full(2, 2**62), 1.0)]
         huge.refit(features)
         object.__setattr__(huge, "_total", 10**20)
         chosen = choose_set(noise, features, held, sets, amounts, 10**20)

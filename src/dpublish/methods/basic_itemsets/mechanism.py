@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from dpublish.declare.schema import Schema
 from dpublish.declare.taxonomy import context_free
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
-from dpublish.methods.draws import laplace_deviation
+from dpublish.methods.draws import laplace_deviation, noisy_total
 from dpublish.methods.set_partition.engine import in_order
 from dpublish.methods.set_partition.kernels import record_masks
 from dpublish.methods.set_partition.transactions import (
@@ -29,7 +28,6 @@ from dpublish.methods.set_partition.transactions import (
     check_request,
     described_schema,
     item_names,
-    noisy_total,
     taxonomy_tables,
 )
 from dpublish.noise.base import Noise
@@ -46,7 +44,7 @@ def every_itemset(noise: Noise, numbers: Baskets, plan: Plan[BasicSettings]) -> 
     """The mechanism. Measure the number of transactions, and the count of every non-empty itemset;
     write them in order of size."""
     settings, names = plan.settings, item_names(plan.schema)
-    total = noisy_total(noise, numbers, plan)
+    total = noisy_total(noise, numbers.records, plan.settings.count_epsilon, plan.schema)
     counts = np.bincount(
         record_masks(numbers.items, numbers.offsets), minlength=1 << settings.items
     )[1:].astype(np.int64)
@@ -124,9 +122,6 @@ class BasicItemsets(Mechanism):
     >>> BasicItemsets(column="basket", separator=",").separator
     ','
     """
-
-    method: ClassVar[str] = "basic-itemsets"
-    kind: ClassVar[str] = "itemsets"
 
     column: str = "items"
     basket: str | None = None

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from flint import ctx
@@ -24,7 +24,7 @@ from dpublish.declare.statistic import ColumnReader, ColumnValues
 from dpublish.errors import PlanError
 from dpublish.methods.adaptive_bins import choose_bins
 from dpublish.methods.base import Mechanism, Output
-from dpublish.methods.draws import MAX_THRESHOLD, smallest_threshold
+from dpublish.methods.draws import MAX_THRESHOLD, smallest_threshold, visible_count
 from dpublish.methods.field_types import Interval
 from dpublish.noise.balls import fraction_ball
 from dpublish.noise.base import Noise
@@ -68,9 +68,12 @@ def discover(noise: Noise, numbers: ColumnReader, settings: DiscoverySettings) -
 
 
 def _noisy(noise: Noise, numbers: ColumnReader, axis: Axis, part: Part, relation: Relation) -> Any:
-    counts = numbers.counts(axis)
-    label = f"{part.task} of {axis.name}"
-    return noise.laplace(counts, sensitivity=relation.l1, epsilon=part.epsilon, label=label)
+    return noise.laplace(
+        numbers.counts(axis),
+        sensitivity=relation.l1,
+        epsilon=part.epsilon,
+        label=f"{part.task} of {axis.name}",
+    )
 
 
 def _levels(part: Part, levels: Sequence[str], counts: Sequence[int], most: int) -> dict[str, Any]:
@@ -110,10 +113,9 @@ def _bounds(
             edges=fine_edges(inside, schema_name=column.name),
             outside="drop",
         )
-        budget = BudgetSplit("laplace", part.edge_epsilon, settings.relation)
         ends = choose_bins(
             noise,
-            budget,
+            BudgetSplit("laplace", part.edge_epsilon, settings.relation),
             numbers.counts(fine),
             share=Fraction(1),
             rows=None,
@@ -121,8 +123,8 @@ def _bounds(
             label=f"edges of {column.name}",
         )
         inner = {_rounded(column, fine.edges[int(end)]) for end in ends[1:-1]}
-        between = [edge for edge in inner if lower < edge < upper]
-        out["edges"] = [shown(edge) for edge in (lower, *sorted(between), upper)]
+        between = sorted(edge for edge in inner if lower < edge < upper)
+        out["edges"] = [shown(edge) for edge in (lower, *between, upper)]
     return out | {"lower": shown(lower), "upper": shown(upper)}
 
 
@@ -130,8 +132,7 @@ def _rounded(column: Column, edge: float) -> Any:
     """An edge between two bounds, without the least step by which a round number stands alone."""
     if column.kind != "real":
         return edge_bound(column, edge)
-    before = math.nextafter(edge, -math.inf)
-    return min(float(edge), before, key=lambda one: len(repr(one)))
+    return min(float(edge), math.nextafter(edge, -math.inf), key=lambda one: len(repr(one)))
 
 
 @dataclass(frozen=True)
@@ -184,9 +185,6 @@ class Discovery(Mechanism):
     >>> Discovery(columns=["city"]).max_levels
     1000
     """
-
-    method: ClassVar[str] = "discovery"
-    kind: ClassVar[str] = "discovery"
 
     columns: Sequence[str] | None = None
     edges: Annotated[int | None, Interval(2, below=1 << 12)] = None
@@ -250,7 +248,7 @@ class Discovery(Mechanism):
     def _chosen(self, schema: Schema) -> list[Column]:
         if schema.items is not None:
             raise PlanError("Discovery needs [columns]; this schema declares [items].")
-        names = tuple(self.columns) if self.columns is not None else tuple(schema.columns)
+        names = schema.columns if self.columns is None else self.columns
         found = [schema.column(name) for name in dict.fromkeys(names)]
         unasked = [c.name for c in found if not c.discover]
         if self.columns is not None and unasked:
@@ -305,8 +303,7 @@ def _passes_rarely(scale: Fraction, threshold: int, chance: Fraction) -> bool:
 
 def _needed(part: Part, relation: Relation) -> int:
     """Units, or rows, that are found with a probability of about 95%."""
-    scale = relation.l1 / part.epsilon
-    return part.threshold + 1 + math.ceil(float(scale) * math.log(10))
+    return visible_count(relation.l1 / part.epsilon, part.threshold)
 
 
 def _sentence(part: Part, relation: Relation, schema: Schema) -> str:
@@ -330,10 +327,9 @@ def _sentence(part: Part, relation: Relation, schema: Schema) -> str:
 
 
 def _warnings(parts: Sequence[Part], relation: Relation, schema: Schema) -> tuple[str, ...]:
-    size = schema.size_or_nominal
-    if size is None:
+    rows = schema.rows_or_nominal
+    if rows is None:
         return ()
-    rows = size * schema.unit.max_rows
     return tuple(
         f"Column '{part.column.name}': about {_needed(part, relation):,} of {rows:,} rows are "
         "needed for anything to be found. Give a larger epsilon, or look into fewer columns."

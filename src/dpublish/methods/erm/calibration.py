@@ -13,7 +13,7 @@ from fractions import Fraction
 from flint import arb, ctx
 
 from dpublish.methods.erm.losses import Loss
-from dpublish.methods.erm.solver import rounding_bound
+from dpublish.methods.erm.solver import exact_number, rounding_bound
 from dpublish.noise.balls import fraction_ball
 from dpublish.noise.base import Noise
 
@@ -93,13 +93,12 @@ def for_output(setting: Setting) -> Calibration:
     sensitivity = (
         Fraction(setting.moved_rows, setting.normaliser) + 2 * tolerance
     ) / setting.regularization
-    grid = power_of_two_below(sensitivity / setting.epsilon * OUTPUT_FINENESS)
     return Calibration(
         ridge=setting.regularization,
         tolerance=tolerance,
         sensitivity=sensitivity,
         epsilon=setting.epsilon,
-        grid=grid,
+        grid=power_of_two_below(sensitivity / setting.epsilon * OUTPUT_FINENESS),
     )
 
 
@@ -134,13 +133,12 @@ def for_objective(setting: Setting, *, release_share: Fraction) -> Calibration:
     # half a grid step a coordinate, so at most sqrt(d)/2 steps in length
     rounding = tilt.grid * (math.isqrt(setting.dimension) + 1) / 2
     sensitivity = 2 * (tolerance + rounding / setting.normaliser) / lowest
-    grid = power_of_two_below(sensitivity / release_epsilon / 16)
     return Calibration(
         ridge=ridge,
         tolerance=tolerance,
         sensitivity=sensitivity,
         epsilon=release_epsilon,
-        grid=grid,
+        grid=power_of_two_below(sensitivity / release_epsilon / 16),
         tilt=tilt,
         constant_ridge=None if constant is None else constant.ridge,
     )
@@ -152,7 +150,7 @@ def jacobian_loss(setting: Setting, ridge: Fraction, constant: Constant | None =
     with ctx.workprec(_PRECISION):
         bound = setting.loss.curvature_bound * inverse_ridge(ridge, constant)
         inside = fraction_ball(1 + bound / setting.normaliser)
-        return _exact((arb(setting.rows_per_unit) * inside.log()).upper())
+        return exact_number((arb(setting.rows_per_unit) * inside.log()).upper())
 
 
 def inverse_ridge(ridge: Fraction, constant: Constant | None) -> Fraction:
@@ -166,7 +164,7 @@ def ridge_for(setting: Setting, loss: Fraction) -> Fraction:
     """A double just above c / (N (exp(loss / rows_per_unit) - 1)), which keeps jacobian_loss at or
     below `loss`."""
     with ctx.workprec(_PRECISION):
-        growth = _exact(fraction_ball(loss / setting.rows_per_unit).expm1().lower())
+        growth = exact_number(fraction_ball(loss / setting.rows_per_unit).expm1().lower())
     # the last factor outweighs the rounding up in jacobian_loss
     least = setting.loss.curvature_bound / (setting.normaliser * growth)
     return double_above(least * (1 + Fraction(1, 1 << 40)))
@@ -214,8 +212,7 @@ def draw_tilt(noise: Noise, dimension: int, tilt: Tilt | None, label: str) -> li
 
 def power_of_two_below(value: Fraction) -> Fraction:
     """The largest power of two that is at most `value`."""
-    exponent = value.numerator.bit_length() - value.denominator.bit_length()
-    power = Fraction(2) ** exponent
+    power = Fraction(2) ** (value.numerator.bit_length() - value.denominator.bit_length())
     return power if power <= value else power / 2
 
 
@@ -229,9 +226,3 @@ def round_down(value: Fraction) -> Fraction:
     """A short positive fraction just below a positive value."""
     step = power_of_two_below(value) / (1 << 40)
     return (value // step) * step
-
-
-def _exact(ball: arb) -> Fraction:
-    """The number that a ball of radius zero stands for."""
-    mantissa, exponent = ball.man_exp()
-    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)

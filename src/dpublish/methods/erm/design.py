@@ -18,6 +18,7 @@ import numpy as np
 from numba import get_num_threads
 from numpy.typing import NDArray
 
+from dpublish.declare.statistic import Private
 from dpublish.models.linear_features import FloatArray, LinearFeatures, WeightFeatures, narrow
 from dpublish.models.lookup_kernels import (
     add_by_code,
@@ -60,17 +61,17 @@ class Part:
     def looked_up(self, point: FloatArray) -> FloatArray:
         """The product of each code's piece with `point`."""
         here = point[self.start : self.start + self.width]
-        if self.table is None:
-            return here * self.value
-        return np.asarray(self.table @ here)
+        return here * self.value if self.table is None else np.asarray(self.table @ here)
 
     def spread(self, by_code: FloatArray) -> FloatArray:
         """The sum over codes of `by_code` times the code's piece."""
         if self.table is None:
             return by_code * self.value
-        cuts = range(0, self.codes, BLOCK)
         blocks = np.array(
-            [by_code[cut : cut + BLOCK] @ self.table[cut : cut + BLOCK] for cut in cuts]
+            [
+                by_code[cut : cut + BLOCK] @ self.table[cut : cut + BLOCK]
+                for cut in range(0, self.codes, BLOCK)
+            ]
         )
         return np.array([math.fsum(column) for column in blocks.T.tolist()])
 
@@ -93,7 +94,7 @@ def parts_of(features: LinearFeatures | WeightFeatures) -> tuple[Part, ...]:
     return tuple(part for part in found if part.width)
 
 
-class Design:
+class Design(Private):
     """The rows. Private, when they are."""
 
     def __init__(
@@ -106,9 +107,6 @@ class Design:
         self._codes = [
             narrow(column, size) for column, size in zip(codes, self._sizes, strict=True)
         ]
-
-    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
-        return "Design(private)"
 
     def chunks(self) -> list[slice]:
         return [slice(start, min(start + CHUNK, self.rows)) for start in range(0, self.rows, CHUNK)]
@@ -177,9 +175,9 @@ class Design:
         held = [np.ascontiguousarray(self.codes(part, rows)) for part in self.parts]
         chosen = np.ascontiguousarray(weights[rows])
         largest = max(part.codes for part in self.parts)
-        if 20 * len(self.parts) ** 2 < self.dimension**2 and largest**2 <= _MAX_TABLE:
-            return self._gram_by_codes(held, chosen) * stride
-        return self._gram_by_rows(held, chosen) * stride
+        by_codes = 20 * len(self.parts) ** 2 < self.dimension**2 and largest**2 <= _MAX_TABLE
+        gram = self._gram_by_codes if by_codes else self._gram_by_rows
+        return gram(held, chosen) * stride
 
     def _gram_by_codes(self, held: Sequence[NDArray[Any]], weights: FloatArray) -> FloatArray:
         """From the weighted table of each two parts: cheaper when vectors have few entries other

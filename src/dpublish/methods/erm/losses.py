@@ -63,13 +63,11 @@ class LogisticLoss(Loss):
 
     def values(self, margins: FloatArray) -> FloatArray:
         # small arguments of exp only, so that nothing overflows
-        values: FloatArray = np.log1p(np.exp(-np.abs(margins))) + np.maximum(-margins, 0.0)
-        return values
+        return np.log1p(np.exp(-np.abs(margins))) + np.maximum(-margins, 0.0)
 
     def slopes(self, margins: FloatArray) -> FloatArray:
         decay = np.exp(-np.abs(margins))
-        slopes: FloatArray = -np.where(margins > 0.0, decay, 1.0) / (1.0 + decay)
-        return slopes
+        return -np.where(margins > 0.0, decay, 1.0) / (1.0 + decay)
 
     def slope_ball(self, margin: arb) -> arb:
         # the exponential of a negative number, so that nothing overflows
@@ -80,8 +78,7 @@ class LogisticLoss(Loss):
 
     def curvatures(self, margins: FloatArray) -> FloatArray:
         decay = np.exp(-np.abs(margins))
-        curvatures: FloatArray = decay / (1.0 + decay) ** 2
-        return curvatures
+        return decay / (1.0 + decay) ** 2
 
 
 @dataclass(frozen=True)
@@ -104,13 +101,11 @@ class HuberLoss(Loss):
         width = float(self.width)
         short = 1.0 + width - margins
         bent = np.clip(short, 0.0, 2.0 * width) ** 2 / (4.0 * width)
-        values: FloatArray = bent + np.maximum(short - 2.0 * width, 0.0)
-        return values
+        return bent + np.maximum(short - 2.0 * width, 0.0)
 
     def slopes(self, margins: FloatArray) -> FloatArray:
         width = float(self.width)
-        slopes: FloatArray = -np.clip((1.0 + width - margins) / (2.0 * width), 0.0, 1.0)
-        return slopes
+        return -np.clip((1.0 + width - margins) / (2.0 * width), 0.0, 1.0)
 
     def slope_ball(self, margin: arb) -> arb:
         width = fraction_ball(self.width)
@@ -121,5 +116,4 @@ class HuberLoss(Loss):
 
     def curvatures(self, margins: FloatArray) -> FloatArray:
         width = float(self.width)
-        curvatures: FloatArray = np.where(np.abs(1.0 - margins) <= width, 1.0 / (2.0 * width), 0.0)
-        return curvatures
+        return np.where(np.abs(1.0 - margins) <= width, 1.0 / (2.0 * width), 0.0)

@@ -24,6 +24,7 @@ from functools import cached_property
 import numpy as np
 from flint import arb, ctx
 
+from dpublish.declare.statistic import Private
 from dpublish.methods.erm.design import BLOCK, CHUNK, SUM_BITS, Design, Part
 from dpublish.methods.erm.losses import Loss
 from dpublish.models.linear_features import FloatArray
@@ -58,8 +59,10 @@ def certified_newton(problem: Problem, tolerance: Fraction, start: FloatArray) -
             length = _upper(gradient)
             if length <= tolerance:
                 return point
-            step = [-part / fraction_ball(steepest) for part in gradient]
-            onward = [fraction_ball(place) + part for place, part in zip(point, step, strict=True)]
+            onward = [
+                fraction_ball(place) + -part / fraction_ball(steepest)
+                for place, part in zip(point, gradient, strict=True)
+            ]
             if _radius(gradient) > tolerance / 128 or steepest * _radius(
                 onward
             ) > ridge * tolerance / (4 * steepest):
@@ -141,9 +144,9 @@ class _Sums:
             for code, amount in amounts.items():
                 for j, x in piece_of[code]:
                     total[j] += amount * x
-        ridges = [arb(ridge) for ridge in np.broadcast_to(problem.ridges, len(at)).tolist()]
+        ridges = np.broadcast_to(problem.ridges, len(at)).tolist()
         return [
-            part / problem.normaliser + ridge * place
+            part / problem.normaliser + arb(ridge) * place
             for part, ridge, place in zip(total, ridges, at, strict=True)
         ]
 
@@ -158,19 +161,19 @@ def _piece(part: Part, code: int) -> list[tuple[int, arb]]:
 def _upper(vector: Balls) -> Fraction:
     """At least the length of every vector in the balls."""
     squares = sum((part * part for part in vector), arb(0))
-    return _exact(squares.abs_upper().sqrt().abs_upper())
+    return exact_number(squares.abs_upper().sqrt().abs_upper())
 
 
 def _radius(vector: Balls) -> Fraction:
     """At least the distance of any vector in the balls from their midpoints."""
-    return sum((_exact(part.rad()) for part in vector), Fraction(0))
+    return sum((exact_number(part.rad()) for part in vector), Fraction(0))
 
 
 def _middle(ball: arb) -> Fraction:
-    return _exact(ball.mid())
+    return exact_number(ball.mid())
 
 
-def _exact(ball: arb) -> Fraction:
+def exact_number(ball: arb) -> Fraction:
     """The number that a ball of radius zero stands for."""
     mantissa, exponent = ball.man_exp()
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
@@ -179,8 +182,8 @@ def _exact(ball: arb) -> Fraction:
 UNIT = 2.0**-53
 
 
-@dataclass(frozen=True)
-class Problem:
+@dataclass(frozen=True, repr=False)
+class Problem(Private):
     """J. `signs` are the labels, +1 or -1, times the number from 0 to 1 by which a row is
     shortened: the vector of a row is the design's times that number. `weights` are 1 where left
     out. `constant_ridge` is the ridge of the first coordinate where it has one of its own.
@@ -198,9 +201,6 @@ class Problem:
     weights: FloatArray | None = None
     exact_tilt: Sequence[Fraction] | None = None
     constant_ridge: float | None = None
-
-    def __repr__(self) -> str:
-        return "Problem(private)"
 
     @cached_property
     def mass(self) -> float:
@@ -256,8 +256,7 @@ class Problem:
             return np.rint(slopes / unit).astype(np.int64)
 
         total = self.design.sum_of(amounts) * unit
-        gradient: FloatArray = (total + self.tilt) / self.normaliser + self.ridges * point
-        return gradient
+        return (total + self.tilt) / self.normaliser + self.ridges * point
 
     def hessian(self, margins: FloatArray, stride: int = 1) -> FloatArray:
         """The Hessian, from every stride-th row."""
@@ -419,7 +418,9 @@ class _Descent:
             self.inverse = InverseHessian(_solver(self.problem.hessian(self.margins, self.stride)))
         step = -self.inverse.times(self.gradient)
         if not float(step @ self.gradient) < 0.0:
-            step = -self.gradient / self._steepest
+            problem = self.problem
+            curvature = float(problem.loss.curvature_bound) * problem.mass / problem.normaliser
+            step = -self.gradient / (curvature + problem.highest_ridge)
         moves = self.problem.margins(step)
         length = self._length(step, moves)
         old, change = self.gradient, length * step
@@ -427,14 +428,6 @@ class _Descent:
         self.margins += length * moves
         self.gradient = self.problem.gradient(self.point, self.margins)
         self.inverse.learn(change, self.gradient - old)
-
-    @property
-    def _steepest(self) -> float:
-        problem = self.problem
-        return (
-            float(problem.loss.curvature_bound) * problem.mass / problem.normaliser
-            + problem.highest_ridge
-        )
 
     def _length(self, step: FloatArray, moves: FloatArray) -> float:
         """How far to go along `step`: where the slope of J has fallen to a fifth, the full step

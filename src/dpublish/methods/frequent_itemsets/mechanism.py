@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -225,9 +225,6 @@ class FrequentItemsets(Mechanism):
     >>> FrequentItemsets(column="basket", max_size=3).keep
     200
     """
-
-    method: ClassVar[str] = "frequent-itemsets"
-    kind: ClassVar[str] = "itemsets"
 
     column: str = "items"
     basket: str | None = None

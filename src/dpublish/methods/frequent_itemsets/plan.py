@@ -99,12 +99,12 @@ def one_round(items: int, keep: int, budget: BudgetSplit, schema: Schema) -> boo
         return True
     if keep != KEEP:
         return False
-    size = schema.size_or_nominal
-    if size is None:
+    rows = schema.rows_or_nominal
+    if rows is None:
         return False
     few = float(FEW_ROWS * (1 if budget.law == "laplace" else FEW_GAUSSIAN))
     few *= budget.deviation(Fraction(1)) * math.log(items / keep)
-    return size * schema.unit.max_rows < few
+    return rows < few
 
 
 def forecast_of(settings: FrequentSettings, schema: Schema, typical: int) -> dict[str, Any]:
@@ -115,8 +115,7 @@ def forecast_of(settings: FrequentSettings, schema: Schema, typical: int) -> dic
     nothing is cut and nothing lost.
     """
     budget, step = settings.budget, settings.count_items
-    size = schema.size_or_nominal
-    rows = 100_000 if size is None else size * schema.unit.max_rows
+    rows = 100_000 if schema.rows_or_nominal is None else schema.rows_or_nominal
     unit = budget.deviation(step.counts)
     focus = min(step.focus, settings.items)
     cap = typical * math.log(max(math.e, rows / (unit * focus * float(step.tolerance))))
@@ -173,15 +172,14 @@ def sentences_of(
 def warnings_of(
     settings: FrequentSettings, forecast: dict[str, Any], schema: Schema
 ) -> tuple[str, ...]:
-    size = schema.size_or_nominal
-    if size is None:
+    rows = schema.rows_or_nominal
+    if rows is None:
         return ()
-    if forecast["smallest_support"] <= size * schema.unit.max_rows / 2:
-        return _of_pairs(settings, size * schema.unit.max_rows)
+    if forecast["smallest_support"] <= rows / 2:
+        return _of_pairs(settings, rows)
     return (
         f"The smallest support that can be seen is about {forecast['smallest_support']:,.3g}, and "
-        f"the schema speaks of {size * schema.unit.max_rows:,} transactions: expect little but "
-        f"noise. Raise epsilon.",
+        f"the schema speaks of {rows:,} transactions: expect little but noise. Raise epsilon.",
     )
 
 

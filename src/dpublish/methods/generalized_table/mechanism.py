@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from flint import arb, ctx
@@ -27,7 +27,7 @@ from dpublish.errors import PlanError
 from dpublish.methods.adaptive_bins import refuse_one_cell
 from dpublish.methods.base import CodedRows, Mechanism, Output
 from dpublish.methods.draws import laplace_deviation
-from dpublish.methods.field_types import Interval
+from dpublish.methods.field_types import Interval, require_columns, require_pure
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, Settings, hidden
@@ -147,9 +147,6 @@ class GeneralizedTable(Mechanism):
     'max'
     """
 
-    method: ClassVar[str] = "generalized-table"
-    kind: ClassVar[str] = "generalized-table"
-
     columns: Sequence[str] | None = None
     target: str | None = None
     score: SplitScore = "max"
@@ -160,16 +157,8 @@ class GeneralizedTable(Mechanism):
     bins: Annotated[int | None, Interval(1)] = None
 
     def plan(self, schema: Schema, cost: Cost) -> Plan[RegionSettings]:
-        if schema.items is not None:
-            raise PlanError(
-                "A generalised table needs [columns]; this schema declares set-valued data "
-                "([items])."
-            )
-        if cost.kind != "pure" or cost.epsilon <= 0:
-            raise PlanError(
-                "A generalised table costs a pure epsilon above 0: give epsilon = ... and leave "
-                "delta and rho out."
-            )
+        require_columns(schema, "A generalised table needs")
+        require_pure(cost, "A generalised table costs")
         names = list(self.columns) if self.columns is not None else list(schema.columns)
         target = self.target if self.target is not None else schema.target
         if len(set(names)) != len(names) or not names:
@@ -178,8 +167,7 @@ class GeneralizedTable(Mechanism):
             names.append(target)
         if self.score not in ("max", "gini", "information-gain"):
             raise PlanError(f"score must be max, gini or information-gain, not '{self.score}'.")
-        size = schema.size_or_nominal
-        rows = None if size is None else size * schema.unit.max_rows
+        rows = schema.rows_or_nominal
         domain = schema.domain(
             names, rows=rows, bins=self.bins if rows is None or self.bins else None
         )
@@ -190,7 +178,7 @@ class GeneralizedTable(Mechanism):
         own = [tree for tree, name in zip(trees, names, strict=True) if name != target]
         expected = self._expected_splits(own, rows, scale_of / cost.epsilon, target is not None)
         height = sum(int(tree.height[0]) for tree in own)
-        steps = max(1, min(expected if self.splits is None else self.splits, height))
+        steps = max(1, min(self.splits or expected, height))
         if self.columns is None and rows is not None and len(own) > TOO_WIDE * expected:
             raise PlanError(
                 f"With {rows:,} rows at {cost.describe()} a region is expected to be split about "
@@ -300,12 +288,14 @@ class GeneralizedTable(Mechanism):
         fanout = Fraction(sum(parts), len(parts))
         share = (1 - LEAF_SHARE) / (2 if choosing else 1)
         least = exact(self.split_at, "split_at") * scale / share
-        fitting = [
-            steps
-            for steps in range(1, MAX_SPLITS + 1)
-            if rows > least * steps * fanout ** (steps - 1)
-        ]
-        return max(fitting, default=1)
+        return max(
+            (
+                steps
+                for steps in range(1, MAX_SPLITS + 1)
+                if rows > least * steps * fanout ** (steps - 1)
+            ),
+            default=1,
+        )
 
     def trees(self, domain: Domain) -> list[Taxonomy]:
         """One taxonomy per column, over its codes."""
@@ -386,14 +376,14 @@ def _counted(noise: Noise, regions: list[_Region], plan: Plan[RegionSettings]) -
         for depth in range(plan.settings.steps + 1)
     ]
     regions = sorted(regions, key=lambda region: (region.depth, region.nodes))
-    counts, scales = [], []
+    counts = []
     for depth, epsilon in enumerate(left):
-        alike = [region for region in regions if region.depth == depth]
-        if not alike:
-            continue
-        sizes = np.array([region.rows.size for region in alike], dtype=np.int64)
-        counts.append(noise.laplace(sizes, sensitivity=per_unit, epsilon=epsilon, label="region"))
-        scales += [depth] * len(alike)
+        alike = [region.rows.size for region in regions if region.depth == depth]
+        if alike:
+            sizes = np.array(alike, dtype=np.int64)
+            counts.append(
+                noise.laplace(sizes, sensitivity=per_unit, epsilon=epsilon, label="region")
+            )
     bounds: dict[str, NDArray[Any]] = {}
     for place in range(len(trees)):
         edges = [_stretch(trees[place], region.nodes[place]) for region in regions]
@@ -408,7 +398,7 @@ def _counted(noise: Noise, regions: list[_Region], plan: Plan[RegionSettings]) -
             "regions": {
                 **bounds,
                 "count": np.concatenate(counts) if counts else np.empty(0, dtype=np.int64),
-                "depth": np.array(scales, dtype=np.int32),
+                "depth": np.array([region.depth for region in regions], dtype=np.int32),
             },
             **{f"order_{place}": {"code": tree.order} for place, tree in enumerate(trees)},
         },
@@ -448,9 +438,8 @@ def _table(
     """Counts of a region's rows by part and class."""
     parts, which = _split(codes, region, trees, place)
     classes = domain.axes[target].cardinality
-    flat = which * classes + codes[target][region.rows]
     return (
-        np.bincount(flat, minlength=len(parts) * classes)
+        np.bincount(which * classes + codes[target][region.rows], minlength=len(parts) * classes)
         .reshape(len(parts), classes)
         .astype(np.int64)
     )
@@ -489,11 +478,12 @@ def split_score(score: SplitScore, counts: NDArray[np.int64]) -> Fraction:
     if score == "max":
         return Fraction(int(counts.max(axis=1).sum()))
     if score == "gini":
-        total = Fraction(0)
-        for row in counts.tolist():
-            size = sum(row)
-            total += Fraction(sum(count * count for count in row), size) if size else 0
-        return total
+        squares = (
+            Fraction(sum(count * count for count in row), sum(row))
+            for row in counts.tolist()
+            if any(row)
+        )
+        return sum(squares, Fraction(0))
     capped = np.minimum(counts, CAP)
     return Fraction(_entropy_steps(capped) - _entropy_steps(capped.sum(axis=1)), 1 << GRID_BITS)
 

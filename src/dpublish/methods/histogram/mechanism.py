@@ -11,9 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar
-
-import numpy as np
+from typing import Annotated, Any
 
 from dpublish.declare.columns import Column
 from dpublish.declare.domain import MAX_CELLS, Domain
@@ -26,10 +24,12 @@ from dpublish.methods.draws import (
     MAX_THRESHOLD,
     laplace_deviation,
     log_threshold,
+    noisy_total,
     smallest_threshold,
     survival_probability,
+    visible_count,
 )
-from dpublish.methods.field_types import Interval
+from dpublish.methods.field_types import Interval, require_columns, require_pure
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, Settings, hidden
@@ -139,8 +139,7 @@ def histogram_of_found_bins(
     """The same over bins that are found first."""
     search = settings.search
     assert search is not None, "only plans that find bins count so"
-    places = [(search.fine.names.index(name),) for name in search.columns]
-    counts = rows.tables(places, {})
+    counts = rows.tables([(search.fine.names.index(name),) for name in search.columns], {})
     domain, _ = search.found(noise, schema.relation, lambda place: counts[(place,)])
     found = replace(settings, domain=domain, search=None)
     return replace(noisy_histogram(noise, rows.cells(domain), found, schema), domain=domain)
@@ -186,9 +185,6 @@ class Histogram(Mechanism):
     20
     """
 
-    method: ClassVar[str] = "histogram"
-    kind: ClassVar[str] = "histogram"
-
     columns: Sequence[str] | None = None
     bins: Annotated[int | None, Interval(1)] = None
     bin_share: Annotated[Amount | None, Interval(0, below=1)] = None
@@ -198,19 +194,11 @@ class Histogram(Mechanism):
     max_support: Annotated[int, Interval(1, LARGEST_SUPPORT)] = DEFAULT_MAX_SUPPORT
 
     def plan(self, schema: Schema, cost: Cost) -> Plan[CountSettings]:
-        if schema.items is not None:
-            raise PlanError(
-                "A histogram needs [columns]; this schema declares set-valued data ([items])."
-            )
-        if cost.kind != "pure" or cost.epsilon <= 0:
-            raise PlanError(
-                "A histogram costs a pure epsilon above 0: give epsilon = ... and leave delta and "
-                "rho out."
-            )
+        require_columns(schema, "A histogram needs")
+        require_pure(cost, "A histogram costs")
         names = self._column_names(schema)
         factor = checked_factor(self.threshold_factor, self.threshold, type(self).threshold_factor)
-        size = schema.size_or_nominal
-        rows = None if size is None else size * schema.unit.max_rows
+        rows = schema.rows_or_nominal
         self._check_size_is_known(schema, rows)
         # without any public size the bins must be declared: Lei's rule would need the private
         # number of rows
@@ -357,10 +345,10 @@ class Histogram(Mechanism):
     def _sentences(self, settings: CountSettings, expected: Mapping[str, Any]) -> list[str]:
         if settings.threshold is None:
             return [THRESHOLD_FOLLOWS]
-        factor = float(settings.threshold_factor)
-        from_factor = "" if self.threshold is not None else f" ({factor:g} ln n / epsilon)"
+        factor = f" ({float(settings.threshold_factor):g} ln n / epsilon)"
         return [
-            f"Cells with a noisy count of {settings.threshold} or less are left out{from_factor}.",
+            f"Cells with a noisy count of {settings.threshold} or less are left out"
+            f"{factor if self.threshold is None else ''}.",
             f"Expect about {expected['expected_false_cells']:,.1f} empty cells to appear by noise; "
             f"a cell needs a true count of about {expected['visible_count']} to appear with 95% "
             "probability.",
@@ -370,18 +358,6 @@ class Histogram(Mechanism):
 THRESHOLD_FOLLOWS = (
     "The threshold follows from the noisy total, since the schema declares no nominal_size."
 )
-
-
-def noisy_total(noise: Noise, rows: int, epsilon: Fraction, schema: Schema) -> dict[str, Any]:
-    """The number of counted rows with noise, if epsilon is above 0."""
-    if epsilon == 0:
-        return {"kind": "unknown", "value": None, "scale": None}
-    # one unit adds, removes or changes at most c of the counted rows, under either relation
-    per_unit = Fraction(schema.unit.max_rows)
-    answer = noise.laplace(
-        np.array([rows], dtype=np.int64), sensitivity=per_unit, epsilon=epsilon, label="total"
-    )
-    return {"kind": "noisy", "value": int(answer[0]), "scale": str(per_unit / epsilon)}
 
 
 def count_settings(
@@ -397,18 +373,17 @@ def count_settings(
     search: BinSearch | None = None,
 ) -> CountSettings:
     """What counting over `domain` works with; a threshold that is not given follows from `rows`."""
-    given = threshold
-    if threshold is None and rows is not None:
-        threshold = log_threshold(factor, rows, cell_epsilon)
     return CountSettings(
         domain=domain,
         sensitivity=sensitivity,
         scale=sensitivity / cell_epsilon,
         cell_epsilon=cell_epsilon,
         count_epsilon=count_epsilon,
-        threshold=threshold,
+        threshold=log_threshold(factor, rows, cell_epsilon)
+        if threshold is None and rows is not None
+        else threshold,
         rows=rows,
-        given_threshold=given,
+        given_threshold=threshold,
         threshold_factor=factor,
         max_support=max_support,
         search=search,
@@ -428,10 +403,9 @@ def checked_factor(given: Amount, threshold: int | None, default: Amount) -> Fra
 def share_for_total(given: Amount | None, schema: Schema, domain: Domain) -> Fraction:
     """The share of epsilon for a noisy total: as given, or 1/20 where the number of counted rows is
     private."""
-    if given is None:
-        known = counted_rows(schema, domain) is not None
-        return Fraction(0) if known else DEFAULT_COUNT_SHARE
-    return exact(given, "count_share")
+    if given is not None:
+        return exact(given, "count_share")
+    return DEFAULT_COUNT_SHARE if counted_rows(schema, domain) is None else Fraction(0)
 
 
 def check_total_is_paid(schema: Schema, count_share: Amount | None) -> None:
@@ -451,11 +425,6 @@ def require_bins(column: Column) -> None:
             f"Column '{column.name}' declares no bins, and the schema no size to choose them by. "
             "Add bins = ... to the column or nominal_size = ... to [dataset]."
         )
-
-
-def visible_count(scale: Fraction, threshold: int) -> int:
-    """The true count that appears with a probability of about 95%."""
-    return threshold + 1 + math.ceil(float(scale) * math.log(10))
 
 
 def noise_sentence(settings: CountSettings) -> str:
@@ -486,8 +455,8 @@ def total_warnings(share: Fraction, schema: Schema, domain: Domain) -> tuple[str
 
 def unused_totals(schema: Schema, domain: Domain) -> tuple[str, ...]:
     """Public totals that a table of cells is not held to."""
-    whole = counted_rows(schema, domain) is not None
-    unused = [total for total in schema.totals if total.where or not whole]
+    unknown = counted_rows(schema, domain) is None
+    unused = [total for total in schema.totals if total.where or unknown]
     if not unused:
         return ()
     return (
@@ -539,20 +508,19 @@ def counted_rows(schema: Schema, domain: Domain) -> int | None:
     of all rows."""
     if total_is_public(schema, domain):
         return schema.size
-    every = schema.unit.column is None and keeps_every_row(domain)
-    return schema.declared_rows if every else None
+    return schema.declared_rows if schema.unit.column is None and keeps_every_row(domain) else None
 
 
 def total_is_public(schema: Schema, domain: Domain) -> bool:
     """Whether the number of counted rows follows from public facts: n is public, a unit is a row,
     and no rule drops a row."""
-    fixed = (
+    return (
         schema.neighbours == "replace-one"
         and schema.size is not None
         and schema.unit.column is None
         and not schema.rules
+        and keeps_every_row(domain)
     )
-    return fixed and keeps_every_row(domain)
 
 
 def keeps_every_row(domain: Domain) -> bool:

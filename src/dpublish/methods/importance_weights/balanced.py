@@ -122,9 +122,12 @@ class BalancedCalibration:
 def for_output(setting: BalancedSetting, epsilon: Fraction) -> BalancedCalibration:
     tolerance = setting.tolerance(setting.ridge, 0.0)
     sensitivity = setting.solution_sensitivity(tolerance)
-    grid = power_of_two_below(sensitivity / epsilon * OUTPUT_FINENESS)
     return BalancedCalibration(
-        ridge=setting.ridge, tolerance=tolerance, sensitivity=sensitivity, amount=epsilon, grid=grid
+        ridge=setting.ridge,
+        tolerance=tolerance,
+        sensitivity=sensitivity,
+        amount=epsilon,
+        grid=power_of_two_below(sensitivity / epsilon * OUTPUT_FINENESS),
     )
 
 
@@ -187,8 +190,7 @@ def for_objective(
 
 def public_weights(base: FloatArray, normaliser: int) -> FloatArray:
     """The weight of each public row in the problem, N u_i."""
-    weights: FloatArray = base * float(normaliser)
-    return weights
+    return base * float(normaliser)
 
 
 def balanced_coefficients(
@@ -224,14 +226,15 @@ def blurred(noise: Noise, found: Sequence[Fraction], calibration: BalancedCalibr
             rho=calibration.amount,
             label="coefficients",
         )
-    multiples = noise.gamma_norm(
-        found,
-        grid=calibration.grid,
-        sensitivity=calibration.sensitivity,
-        epsilon=calibration.amount,
-        label="coefficients",
+    return saturated(
+        noise.gamma_norm(
+            found,
+            grid=calibration.grid,
+            sensitivity=calibration.sensitivity,
+            epsilon=calibration.amount,
+            label="coefficients",
+        )
     )
-    return saturated(multiples)
 
 
 def heaviest_weight(base: FloatArray, normaliser: int) -> float:

@@ -8,35 +8,33 @@ public rows can then estimate any function of a row.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.declare.domain import MAX_CELLS, Axis, Domain
 from dpublish.declare.schema import Schema
+from dpublish.errors import PlanError
 from dpublish.methods.base import CodedRows, Mechanism, Output
 from dpublish.methods.field_types import Interval
-from dpublish.methods.importance_weights.balanced import balanced_coefficients
-from dpublish.methods.importance_weights.moments import Fit, choose_set, measure
-from dpublish.methods.importance_weights.public_sets import Loaded, load_sets
-from dpublish.methods.importance_weights.records import (
-    AnyWeights,
-    BalancedSettings,
-    MomentSettings,
-    Variant,
-    read_pairs,
+from dpublish.methods.importance_weights.balanced import (
+    BalancedCalibration,
+    balanced_coefficients,
 )
+from dpublish.methods.importance_weights.moments import Amounts, Fit, Pair, choose_set, measure
+from dpublish.methods.importance_weights.public_sets import Loaded, load_sets
 from dpublish.models.linear_features import FloatArray, NormBound, Numbers, WeightFeatures
 from dpublish.models.public_rows import PublicSet
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
-from dpublish.privacy.plan import Plan
+from dpublish.privacy.plan import Plan, Settings, hidden
 
 Amount = Fraction | float | int | str
+Variant = Literal["moments", "output", "gaussian", "objective"]
 SHARE = Interval(above=0, below=Fraction(1, 2))
 
 
@@ -49,8 +47,10 @@ def noisy_weights(
     settings: AnyWeights,
 ) -> Output:
     """The mechanism: choose a public set, measure (counts, or coefficients), weigh its rows."""
-    rows = settings.nominal_rows or 1
-    chosen = loaded.sets[choose_set(noise, features, numbers, loaded.sets, settings.amounts, rows)]
+    place = choose_set(
+        noise, features, numbers, loaded.sets, settings.amounts, settings.nominal_rows or 1
+    )
+    chosen = loaded.sets[place]
     if isinstance(settings, MomentSettings):
         given = method.regularization
         features, fit = measure(
@@ -75,6 +75,63 @@ def noisy_weights(
         calibration=settings.calibration,
     )
     return method.balanced_content(settings, features, chosen, multiples)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentSettings(Settings):
+    """Noisy tables of counts: what each of them spends, and how many pairs are chosen."""
+
+    domain: Domain
+    amounts: Amounts = hidden()
+    variant: Variant
+    dimension: int
+    rounds: int
+    largest_pair: int
+    nominal_rows: int | None
+    public_total: int | None
+
+    def facts(self) -> dict[str, Any]:
+        budget, shown = self.amounts.budget, super().facts()
+        return {
+            **{name: shown.pop(name) for name in ("variant", "dimension")},
+            "sensitivity": str(budget.sensitivity),
+            "law": budget.law,
+            "purse": amounts_facts(self.amounts),
+            **shown,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class BalancedSettings(Settings):
+    """Noisy logistic regression: what is minimised, and with what noise."""
+
+    domain: Domain
+    amounts: Amounts = hidden()
+    calibration: BalancedCalibration = hidden()
+    variant: Variant
+    dimension: int
+    nominal_rows: int
+    norm_bound: float
+    regularization: float
+    recommended_regularization: float
+
+    @property
+    def public_total(self) -> None:
+        """The mean loss knows no public total."""
+        return
+
+    def facts(self) -> dict[str, Any]:
+        shown = super().facts()
+        return {
+            **{name: shown.pop(name) for name in ("variant", "dimension")},
+            "sensitivity": str(self.calibration.sensitivity),
+            "purse": amounts_facts(self.amounts),
+            **shown,
+            "calibration": calibration_facts(self.calibration),
+        }
+
+
+AnyWeights = MomentSettings | BalancedSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,9 +185,6 @@ class ImportanceWeights(Mechanism):
     'moments'
     """
 
-    method: ClassVar[str] = "importance-weights"
-    kind: ClassVar[str] = "weighted-rows"
-
     public: object = None
     alternatives: Sequence[object] = ()
     columns: Sequence[str] | None = None
@@ -159,8 +213,9 @@ class ImportanceWeights(Mechanism):
     def run(self, noise: Noise, numbers: Sequence[NDArray[Any]], plan: Plan[AnyWeights]) -> Output:
         loaded = self.loaded(plan.schema)
         assert plan.settings.domain.axes == loaded.axes
-        features = self.features_of(loaded.axes)
-        return noisy_weights(self, noise, features, numbers, loaded, plan.settings)
+        return noisy_weights(
+            self, noise, self.features_of(loaded.axes), numbers, loaded, plan.settings
+        )
 
     @property
     def _numbers(self) -> Numbers:
@@ -194,12 +249,11 @@ class ImportanceWeights(Mechanism):
     ) -> Output:
         """What the noisy counts say."""
         assert fit.raked is not None
-        values = np.concatenate([table.counts for table in fit.tables])
         return self._content(
             settings,
             features,
             chosen,
-            values,
+            np.concatenate([table.counts for table in fit.tables]),
             coefficients=np.concatenate(fit.raked.coefficients),
             ridge=np.concatenate(fit.raked.ridges),
             gradient=np.sqrt(np.concatenate(fit.raked.variances)),
@@ -287,8 +341,7 @@ class ImportanceWeights(Mechanism):
 def truncated(masses: FloatArray, limit: float) -> FloatArray:
     """Weights cut at `limit` times their mean, then scaled to add up to 1 again."""
     cut = np.minimum(masses, limit * masses.sum() / len(masses))
-    shares: FloatArray = cut / cut.sum()
-    return shares
+    return np.asarray(cut / cut.sum())
 
 
 def fitting_domain(axes: tuple[Axis, ...]) -> Domain:
@@ -301,3 +354,50 @@ def fitting_domain(axes: tuple[Axis, ...]) -> Domain:
             break
         kept.append(axis)
     return Domain(tuple(kept))
+
+
+def read_pairs(pairs: Sequence[str], names: Sequence[str]) -> tuple[Pair, ...]:
+    """Places of the named pairs; "*b" stands for b with every other column."""
+    found: dict[Pair, None] = {}
+    for text in pairs:
+        left, star, right = (part.strip() for part in str(text).partition("*"))
+        if not star or not right:
+            raise PlanError(
+                f'pairs: \'{text}\' is not a pair. Write "a*b", or "*b" for b with every other '
+                f"column."
+            )
+        for name in (left, right):
+            if name and name not in names:
+                raise PlanError(
+                    f"pairs: there is no column '{name}' in common. Columns: {', '.join(names)}."
+                )
+        if left == right:
+            raise PlanError(f"pairs: '{text}' names one column twice.")
+        for name in [left] if left else [name for name in names if name != right]:
+            first, second = sorted(list(names).index(one) for one in (name, right))
+            found.setdefault((first, second))
+    return tuple(found)
+
+
+def amounts_facts(amounts: Amounts) -> dict[str, Any]:
+    """Amounts as JSON; they stay exact."""
+    names = ("set_choice", "pair_choice", "pair_table")
+    extra = amounts.budget.extra_variance
+    return {
+        **({"extra_variance": str(extra)} if extra else {}),
+        "law": amounts.budget.law,
+        "tables": [str(amount) for amount in amounts.tables],
+        **{name: str(getattr(amounts, name)) for name in names},
+        "unit_rows": amounts.budget.relation.max_rows,
+        "replaced": amounts.budget.relation.replaces,
+    }
+
+
+def calibration_facts(calibration: BalancedCalibration) -> dict[str, Any]:
+    names = ("ridge", "tolerance", "sensitivity", "amount", "grid")
+    tilt = calibration.tilt
+    return {
+        **{name: str(getattr(calibration, name)) for name in names},
+        "gaussian": calibration.gaussian,
+        "tilt": None if tilt is None else {key: str(value) for key, value in asdict(tilt).items()},
+    }

@@ -67,7 +67,6 @@ class Amounts:
 class Measured:
     """One noisy table."""
 
-    group: int
     counts: IntArray
     variance: float
 
@@ -87,8 +86,7 @@ def table_counts(
 def expected_counts(values: NDArray[Any]) -> IntArray:
     """Published or public numbers of rows, in whole numbers that counts can be held against."""
     limited = np.clip(np.nan_to_num(values, nan=0.0), 0, LARGEST_CELL)
-    whole: IntArray = np.rint(limited).astype(np.int64)
-    return whole
+    return np.asarray(np.rint(limited), dtype=np.int64)
 
 
 def choose_set(
@@ -115,10 +113,9 @@ def choose_set(
         scores.append(
             -sum(int(np.abs(have - want).sum()) for have, want in zip(private, wanted, strict=True))
         )
-    sensitivity = len(features.axes) * amounts.l1
     return noise.choose(
         scores,
-        sensitivity=sensitivity,
+        sensitivity=len(features.axes) * amounts.l1,
         epsilon=amounts.set_choice,
         rule=amounts.choice_rule,
         label="public set",
@@ -184,35 +181,32 @@ def measure(
     """The mechanism: noisy tables of all groups of `features`, then `rounds` more pairs, each
     chosen and then measured."""
     fit = Fit(public, total=total, precision=precision)
-    for place, (group, amount) in enumerate(zip(features.groups, amounts.tables, strict=True)):
-        counts = table_counts(features, codes, group.axes)
-        fit.tables.append(
-            Measured(
-                place,
-                noisy_counts(
-                    noise,
-                    amounts.budget.holding(amount),
-                    counts,
-                    label=_label(features, group.axes),
-                ),
-                amounts.variance(amount),
-            )
-        )
+    for group, amount in zip(features.groups, amounts.tables, strict=True):
+        fit.tables.append(measured_table(noise, features, codes, amounts, group.axes, amount))
     fit.refit(features)
     open_pairs = candidate_pairs(features, largest_pair)
     for _ in range(min(rounds, len(open_pairs))):
         pair = _worst_pair(noise, features, codes, fit, amounts, open_pairs)
         open_pairs.remove(pair)
         features = WeightFeatures(features.axes, (*features.pairs, pair), features.numbers)
-        private = table_counts(features, codes, pair)
-        counts = noisy_counts(
-            noise, amounts.budget.holding(amounts.pair_table), private, label=_label(features, pair)
-        )
-        fit.tables.append(
-            Measured(len(features.groups) - 1, counts, amounts.variance(amounts.pair_table))
-        )
+        fit.tables.append(measured_table(noise, features, codes, amounts, pair, amounts.pair_table))
         fit.refit(features)
     return features, fit
+
+
+def measured_table(
+    noise: Noise,
+    features: WeightFeatures,
+    codes: Sequence[NDArray[Any]],
+    amounts: Amounts,
+    axes: Sequence[int],
+    amount: Fraction,
+) -> Measured:
+    """The counts of one column, or of a pair, with noise for this much."""
+    label = " x ".join(features.axes[axis].name for axis in axes)
+    counts = table_counts(features, codes, axes)
+    noisy = noisy_counts(noise, amounts.budget.holding(amount), counts, label=label)
+    return Measured(noisy, amounts.variance(amount))
 
 
 def candidate_pairs(features: WeightFeatures, largest: int) -> list[Pair]:
@@ -254,7 +248,3 @@ def _worst_pair(
             label="pair",
         )
     ]
-
-
-def _label(features: WeightFeatures, axes: Sequence[int]) -> str:
-    return " x ".join(features.axes[axis].name for axis in axes)

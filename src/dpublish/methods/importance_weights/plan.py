@@ -6,13 +6,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
+from dpublish.methods.field_types import require_columns
 from dpublish.methods.histogram.mechanism import total_is_public
-from dpublish.methods.importance_weights.balanced import heaviest_weight
+from dpublish.methods.importance_weights.balanced import BalancedSetting, heaviest_weight
+from dpublish.methods.importance_weights.mechanism import (
+    AnyWeights,
+    BalancedSettings,
+    ImportanceWeights,
+    MomentSettings,
+)
 from dpublish.methods.importance_weights.moments import candidate_pairs, pair_cells
 from dpublish.methods.importance_weights.planning import (
     REGULARIZATIONS,
@@ -24,25 +31,16 @@ from dpublish.methods.importance_weights.planning import (
     gaussian_budget,
     gaussian_steps,
     gram_of,
+    largest_pair,
     recommended,
-    setting_for,
     share_out,
 )
 from dpublish.methods.importance_weights.public_sets import Loaded
-from dpublish.methods.importance_weights.records import (
-    AnyWeights,
-    BalancedSettings,
-    MomentSettings,
-)
 from dpublish.models.linear_features import WeightFeatures
 from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.cost import Cost, exact, positive
 from dpublish.privacy.gaussian import EXTRA_VARIANCE
 from dpublish.privacy.plan import Plan
-
-if TYPE_CHECKING:
-    from dpublish.methods.importance_weights.mechanism import ImportanceWeights
-
 
 # Plans of importance weights in words.
 
@@ -188,10 +186,7 @@ def plan_weights(method: ImportanceWeights, schema: Schema, cost: Cost) -> Plan[
 
 
 def _check(method: ImportanceWeights, schema: Schema, cost: Cost) -> None:
-    if schema.items is not None:
-        raise PlanError(
-            "Importance weights need [columns]; this schema declares set-valued data ([items])."
-        )
+    require_columns(schema, "Importance weights need")
     if method.public is None:
         raise PlanError('Importance weights need public rows: give public = "FILE" (or "uniform").')
     if method.variant not in ("moments", "output", "gaussian", "objective"):
@@ -241,17 +236,17 @@ def _plan_moments(
     loaded: Loaded,
     features: WeightFeatures,
 ) -> Planned:
-    rows = nominal_rows(schema)
+    rows = schema.rows_or_nominal
     # how many pairs are worth choosing is asked of the way over zCDP, which knows no steps
     budget = BudgetSplit.of(cost, schema.relation)
     largest = largest_pair(rows, budget)
     fitting = len(candidate_pairs(features, largest))
-    wanted = (
+    rounds = min(
+        fitting,
         default_rounds(budget, rows, len(loaded.axes))
         if method.choose_pairs is None
-        else method.choose_pairs
+        else method.choose_pairs,
     )
-    rounds = min(wanted, fitting)
     most = features.dimension + sum(
         sorted(pair_cells(features, largest))[-rounds:] if rounds else []
     )
@@ -266,11 +261,10 @@ def _plan_moments(
             f"Schema '{schema.name}' declares no nominal_size, and a choice of public sets "
             f"compares with it."
         )
-    choice_share = exact(method.choice_share, "choice_share")
     shared: dict[str, Any] = {
         "sets": len(loaded.sets),
         "rounds": rounds,
-        "choice_share": choice_share,
+        "choice_share": exact(method.choice_share, "choice_share"),
     }
     sizes = [group.codes for group in features.groups]
     steps = gaussian_steps(schema.relation, tables=len(sizes), **shared)
@@ -295,8 +289,9 @@ def _plan_moments(
     if rounds and rows and errors:
         shared["rounds"] = 0
         steps = gaussian_steps(schema.relation, tables=len(sizes), **shared)
-        whole = gaussian_budget(cost, schema.relation, steps, extra=EXTRA_VARIANCE)
-        alone = share_out(whole, sizes, **shared)
+        alone = share_out(
+            gaussian_budget(cost, schema.relation, steps, extra=EXTRA_VARIANCE), sizes, **shared
+        )
         least = math.sqrt(min(alone.variance(amount) for amount in alone.tables)) / rows
         if min(errors) < WORTH_NAMING * least:
             return settings, expected, sentences, []
@@ -315,15 +310,18 @@ def _plan_balanced(
     loaded: Loaded,
     features: WeightFeatures,
 ) -> Planned:
-    rows = nominal_rows(schema)
+    rows = schema.rows_or_nominal
     if rows is None:
         key = "size" if schema.neighbours == "replace-one" else "nominal_size"
         raise PlanError(
             f"Schema '{schema.name}' declares no {key}, and the mean loss is divided by it. Add "
             f"{key} = ... to [dataset]."
         )
-    choice_share = exact(method.choice_share, "choice_share")
-    shared: dict[str, Any] = {"sets": len(loaded.sets), "rounds": 0, "choice_share": choice_share}
+    shared: dict[str, Any] = {
+        "sets": len(loaded.sets),
+        "rounds": 0,
+        "choice_share": exact(method.choice_share, "choice_share"),
+    }
     steps = gaussian_steps(schema.relation, tables=1, **shared)
     # noise in coefficients is that of real numbers, rounded: it needs no extra variance
     budget = gaussian_budget(cost, schema.relation, steps, extra=Fraction(0))
@@ -333,11 +331,10 @@ def _plan_balanced(
     # the same
     if features.longest_square() > 1:
         raise PlanError("The features cannot be scaled to length 1. Leave columns out.")
-    moved = schema.relation.rows
     forecasts = forecast(
         features,
         gram_of(features, loaded.sets[0]),
-        moved=moved,
+        moved=schema.relation.rows,
         rows=rows,
         budget=budget,
         regularizations=REGULARIZATIONS,
@@ -351,9 +348,15 @@ def _plan_balanced(
     # the solver sees vectors divided by R, so its ridge is lambda / R^2; a double, so that proof
     # and solver agree on it
     ridge = Fraction(strength / features.divisor**2)
-    heaviest = max(heaviest_weight(one.base, rows) for one in loaded.sets)
-    widest = max(loaded.sets, key=lambda one: one.rows)
-    setting = setting_for(features, schema, rows, widest, heaviest, ridge)
+    setting = BalancedSetting(
+        dimension=features.dimension,
+        normaliser=rows,
+        public_rows=max(one.rows for one in loaded.sets),
+        rows_per_unit=schema.unit.max_rows,
+        moved_rows=schema.relation.rows,
+        heaviest=max(heaviest_weight(one.base, rows) for one in loaded.sets),
+        ridge=ridge,
+    )
     calibration = calibrate(
         method.variant, setting, budget, exact(method.release_share, "release_share")
     )
@@ -373,7 +376,7 @@ def _plan_balanced(
         "expected_noise_length": length,
         "expected": error_table(forecasts, strength, budget),
     }
-    near: Forecast = min(forecasts, key=lambda one: abs(math.log(one.regularization / strength)))
+    near = min(forecasts, key=lambda one: abs(math.log(one.regularization / strength)))
     sentences, warnings = balanced_sentences(
         schema, cost, loaded, features, budget, settings, length, near
     )
@@ -405,18 +408,3 @@ def _parameters(
         "resolution": method.resolution,
         "norm_bound": method.norm_bound,
     }
-
-
-def nominal_rows(schema: Schema) -> int | None:
-    """The public number that stands for the number of private rows."""
-    size = schema.size_or_nominal
-    return None if size is None else size * schema.unit.max_rows
-
-
-def largest_pair(rows: int | None, budget: BudgetSplit) -> int:
-    """How many cells a pair may have to be worth measuring: at least about ten rows a cell for each
-    unit of noise."""
-    epsilon = (
-        float(budget.amount) if budget.law == "laplace" else math.sqrt(2.0 * float(budget.amount))
-    )
-    return max(4, min(2048, int((rows or 1000) * min(1.0, epsilon) / 10)))

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from dpublish.declare.relation import Relation
-from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.importance_weights.balanced import (
     BalancedCalibration,
@@ -126,10 +125,20 @@ def default_rounds(budget: BudgetSplit, rows: int | None, columns: int) -> int:
     """How many pairs to choose privately when nobody says: as many as the noise leaves room for."""
     if rows is None or columns < 2:
         return 0
-    epsilon = (
-        float(budget.amount) if budget.law == "laplace" else math.sqrt(2.0 * float(budget.amount))
-    )
-    return int(min(columns * (columns - 1) // 2, 3 * columns, rows * epsilon // _ROWS_A_PAIR))
+    room = rows * like_epsilon(budget) // _ROWS_A_PAIR
+    return int(min(columns * (columns - 1) // 2, 3 * columns, room))
+
+
+def largest_pair(rows: int | None, budget: BudgetSplit) -> int:
+    """How many cells a pair may have to be worth measuring: at least about ten rows a cell for each
+    unit of noise."""
+    return max(4, min(2048, int((rows or 1000) * min(1.0, like_epsilon(budget)) / 10)))
+
+
+def like_epsilon(budget: BudgetSplit) -> float:
+    """The epsilon of Laplace noise that is about as wide."""
+    amount = float(budget.amount)
+    return amount if budget.law == "laplace" else math.sqrt(2.0 * amount)
 
 
 def gram_of(features: WeightFeatures, public: PublicSet) -> FloatArray:
@@ -138,27 +147,7 @@ def gram_of(features: WeightFeatures, public: PublicSet) -> FloatArray:
     step = max(1, -(-public.rows // MAX_GRAM_ROWS))
     vectors = features.vectors([column[::step] for column in public.codes])
     base = public.base[::step]
-    gram: FloatArray = (vectors * (base / base.sum())[:, None]).T @ vectors
-    return gram
-
-
-def setting_for(
-    features: WeightFeatures,
-    schema: Schema,
-    rows: int,
-    public: PublicSet,
-    heaviest: float,
-    ridge: Fraction,
-) -> BalancedSetting:
-    return BalancedSetting(
-        dimension=features.dimension,
-        normaliser=rows,
-        public_rows=public.rows,
-        rows_per_unit=schema.unit.max_rows,
-        moved_rows=schema.relation.rows,
-        heaviest=heaviest,
-        ridge=ridge,
-    )
+    return np.asarray((vectors * (base / base.sum())[:, None]).T @ vectors)
 
 
 def calibrate(
@@ -184,14 +173,6 @@ class Forecast:
     def error(self) -> float:
         return math.hypot(self.share_error, self.shrinkage)
 
-    def to_json(self) -> dict[str, float]:
-        return {
-            "regularization": self.regularization,
-            "noise_length": self.noise_length,
-            "share_error": self.share_error,
-            "shrinkage": self.shrinkage,
-        }
-
 
 def forecast(
     features: WeightFeatures,
@@ -210,8 +191,7 @@ def forecast(
     sensitivity R t / (N lambda). Both are carried to the shares by the public covariance.
     """
     dimension = features.dimension
-    mean_square = np.linalg.eigvalsh(gram)
-    spread = np.maximum(mean_square, 0.0)
+    spread = np.maximum(np.linalg.eigvalsh(gram), 0.0)
     found = []
     for value in regularizations:
         step = features.divisor * moved / (rows * value)
@@ -232,8 +212,7 @@ def forecast(
 
 def recommended(forecasts: Sequence[Forecast]) -> float:
     """The regularization with the least expected error, to two digits."""
-    best = min(forecasts, key=lambda one: one.error).regularization
-    return float(f"{best:.2g}")
+    return float(f"{min(forecasts, key=lambda one: one.error).regularization:.2g}")
 
 
 def error_table(
@@ -246,7 +225,7 @@ def error_table(
     for one in sorted(near, key=lambda found: found.regularization):
         for times in (1 / 3, 1.0, 3.0):
             cheaper = times if budget.law == "laplace" else math.sqrt(times)
-            entry = one.to_json()
+            entry = asdict(one)
             entry["noise_length"] /= cheaper
             entry["share_error"] /= cheaper
             table.append({"amount": float(budget.amount) * times, **entry})

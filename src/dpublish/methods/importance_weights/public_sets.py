@@ -73,12 +73,9 @@ def axis_of(
     column = schema.column(name)
     if not column.numeric:
         return resolve_axis(column, schema_name=schema.name, default_bins=None)
-    if edges is not None:
+    if edges is not None or numbers == "scaled":
         column = dataclasses.replace(column, bins=None, edges=edges, precision=None)
-        return resolve_axis(column, schema_name=schema.name, default_bins=None)
-    if numbers == "scaled":
-        column = dataclasses.replace(column, bins=None, edges=None, precision=None)
-        return resolve_axis(column, schema_name=schema.name, default_bins=resolution)
+        bins = resolution
     return resolve_axis(column, schema_name=schema.name, default_bins=bins)
 
 
@@ -95,13 +92,6 @@ def load_sets(
 ) -> Loaded:
     """Read every source once, find the columns in common, and encode."""
     named = set_titles(sources, titles)
-
-    def axis(name: str) -> Axis:
-        edges = next(
-            (one.edges[name] for one in raw if one is not None and name in one.edges), None
-        )
-        return axis_of(schema, name, numbers=numbers, bins=bins, resolution=resolution, edges=edges)
-
     labels = [name for name, column in schema.columns.items() if not column.numeric]
     raw = [
         None
@@ -109,9 +99,19 @@ def load_sets(
         else read_source(source, labels, title)
         for source, title in zip(sources, named, strict=True)
     ]
-    known = [set(one.frame.columns) for one in raw if one is not None]
-    names, warnings = _common(schema, columns, known)
-    axes = tuple(axis(name) for name in names)
+    read = [one for one in raw if one is not None]
+    names, warnings = _common(schema, columns, [set(one.frame.columns) for one in read])
+    axes = tuple(
+        axis_of(
+            schema,
+            name,
+            numbers=numbers,
+            bins=bins,
+            resolution=resolution,
+            edges=next((one.edges[name] for one in read if name in one.edges), None),
+        )
+        for name in names
+    )
     sets = [
         encode_public(title, uniform_rows(axes, public_size), axes)
         if one is None

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from dpublish.declare.schema import Schema
 from dpublish.declare.statistic import GridPoints
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output, SparseCounts
-from dpublish.methods.field_types import Interval
+from dpublish.methods.field_types import Interval, require_columns, require_pure
 from dpublish.methods.interval_tree.pilot import (
     BoxBias,
     BoxCounts,
@@ -165,10 +165,12 @@ def missing_rule(schema: Schema, shape: TreeShape) -> Missing | None:
         return None
     if schema.neighbours != "replace-one":
         return "own"
-    alone = not schema.rules and all(
-        grid.missing and grid.outside == "clip" for grid in shape.grids
+    alone = (
+        not schema.rules
+        and schema.unit.column is None
+        and all(grid.missing and grid.outside == "clip" for grid in shape.grids)
     )
-    return "rest" if alone and schema.unit.column is None else "among rest"
+    return "rest" if alone else "among rest"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,9 +206,6 @@ class IntervalTree(Mechanism):
     'privtree'
     """
 
-    method: ClassVar[str] = "interval-tree"
-    kind: ClassVar[str] = "interval-tree"
-
     columns: Sequence[str] | None = None
     tree: Tree = "privtree"
     structure_share: Annotated[Number, Interval(above=0, below=1)] = Fraction(1, 8)
@@ -229,8 +228,7 @@ class IntervalTree(Mechanism):
             _LOOK_SHARES[len(names) > 1] if self.look_share is None else self.look_share,
             "look_share",
         )
-        size = schema.size_or_nominal
-        rows = None if size is None else size * schema.unit.max_rows
+        rows = schema.rows_or_nominal
         common: dict[str, Any] = {
             "domain": Domain(
                 tuple(
@@ -252,15 +250,16 @@ class IntervalTree(Mechanism):
             f"{self.tree}.",
             f"Cost {cost.describe()}, protecting {schema.unit.describe()} ({schema.neighbours}).",
         ]
-        planned: tuple[AnyTree, dict[str, Any], list[str]]
+        settings: AnyTree
         if self.tree == "binary-search":
-            planned = self._plan_search(common, schema, cost.epsilon, share)
+            settings, forecast, lines = self._plan_search(common, schema, cost.epsilon, share)
         elif self.tree == "dyadic":
-            planned = self._plan_cells(common, cost.epsilon)
+            settings, forecast, lines = self._plan_cells(common, cost.epsilon)
         else:
             looks = look_share if self._looks(shape, rows, cost.epsilon) else Fraction(0)
-            planned = self._plan_adaptive(common, schema, cost.epsilon, share, looks)
-        settings, forecast, lines = planned
+            settings, forecast, lines = self._plan_adaptive(
+                common, schema, cost.epsilon, share, looks
+            )
         sentences += lines
         if rows is not None:
             sentences += theory.interval_sentences(
@@ -270,10 +269,10 @@ class IntervalTree(Mechanism):
                 neighbours=schema.neighbours,
                 rows_per_unit=schema.unit.max_rows,
             )
-        without = [f"'{name}'" for name in names if schema.column(name).missing]
+        without = " or ".join(f"'{name}'" for name in names if schema.column(name).missing)
         if without:
-            one = "" if len(names) == 1 else ", all together"
-            sentences.append(f"Rows without a value of {' or '.join(without)} are counted{one}.")
+            together = ", all together" if len(names) > 1 else ""
+            sentences.append(f"Rows without a value of {without} are counted{together}.")
         return Plan(
             method=self.method,
             kind=self.kind,
@@ -300,23 +299,14 @@ class IntervalTree(Mechanism):
         return noisy_tree(noise, numbers, plan)
 
     def _check(self, schema: Schema, cost: Cost) -> None:
-        if schema.items is not None:
-            raise PlanError(
-                "An interval tree needs [columns]; this schema declares set-valued data ([items])."
-            )
-        if cost.kind != "pure" or cost.epsilon <= 0:
-            raise PlanError(
-                "An interval tree costs a pure epsilon above 0: give epsilon = ... and leave "
-                "delta and rho out."
-            )
+        require_columns(schema, "An interval tree needs")
+        require_pure(cost, "An interval tree costs")
         if self.tree not in get_args(Tree):
             raise PlanError(f"tree = '{self.tree}' is not known. Use {', '.join(get_args(Tree))}.")
 
     def _names(self, schema: Schema) -> tuple[str, ...]:
-        if self.columns is None:
-            names = tuple(name for name, column in schema.columns.items() if column.numeric)
-        else:
-            names = tuple(self.columns)
+        numeric = (name for name, column in schema.columns.items() if column.numeric)
+        names = tuple(numeric if self.columns is None else self.columns)
         if not names:
             raise PlanError(
                 "Name at least one column of numbers, dates or times in columns = [...]."
@@ -332,10 +322,10 @@ class IntervalTree(Mechanism):
 
     def _looks(self, shape: TreeShape, rows: int | None, epsilon: Fraction) -> bool:
         enough = CROWDED if len(shape.grids) == 1 else CROWDED_BOXES
-        crowded = rows is None or rows * epsilon >= enough * math.prod(
-            grid.positions for grid in shape.grids
+        return (1 << shape.total_bits) <= self.max_cells and (
+            rows is None
+            or rows * epsilon >= enough * math.prod(grid.positions for grid in shape.grids)
         )
-        return (1 << shape.total_bits) <= self.max_cells and crowded
 
     def _plan_cells(
         self, common: dict[str, Any], epsilon: Fraction
@@ -343,15 +333,17 @@ class IntervalTree(Mechanism):
         depth = cell_depth(common["shape"], self.max_cells)
         boxes = equal_cells(common["shape"], depth)
         settings = EqualCells(**common, depth=depth, count_epsilon=epsilon, boxes=len(boxes))
-        fixed = settings.total is not None
-        hierarchy, spread = best_hierarchy(settings.shape, boxes, fixed=fixed)
+        hierarchy, spread = best_hierarchy(settings.shape, boxes, fixed=settings.total is not None)
         error = spread * math.sqrt(laplace_cumulants(settings.sensitivity / epsilon)[0])
-        lines = [
-            f"{len(boxes):,} equal cells, counted in {hierarchy.height} level(s) of groups of "
-            f"{hierarchy.fanout}.",
-            f"A range that ends between cells has a standard error of about {error:,.3g} rows.",
-        ]
-        return settings, {"expected_error": error}, lines
+        return (
+            settings,
+            {"expected_error": error},
+            [
+                f"{len(boxes):,} equal cells, counted in {hierarchy.height} level(s) of groups of "
+                f"{hierarchy.fanout}.",
+                f"A range that ends between cells has a standard error of about {error:,.3g} rows.",
+            ],
+        )
 
     def _plan_adaptive(
         self,
@@ -408,8 +400,7 @@ class IntervalTree(Mechanism):
                     ),
                 )
             )
-            spread = typical_spread(shape, boxes_guess, fixed=settings.total is not None)
-            error = spread * math.sqrt(laplace_cumulants(settings.sensitivity / counts)[0])
+            error = typical_error(settings, boxes_guess)
             forecast = {"expected_boxes": boxes_guess, "expected_error": error}
             lines.append(
                 f"With at most about {boxes_guess:,} boxes, a range has a standard error of about "
@@ -453,8 +444,7 @@ class IntervalTree(Mechanism):
         boxes_guess = min(
             settings.positions, 1 + (shape.fanout - 1) * shape.depth * splits, MAX_CELLS
         )
-        spread = typical_spread(shape, boxes_guess, fixed=settings.total is not None)
-        error = spread * math.sqrt(laplace_cumulants(schema.relation.l1 / (epsilon - structure))[0])
+        error = typical_error(settings, boxes_guess)
         crowded = 3 * float(accuracy) / 8
         lines = [
             f"At most {queries:,} counts decide where to cut, each with noise of scale "
@@ -474,12 +464,11 @@ class IntervalTree(Mechanism):
                 "A range of several columns may cut many boxes: nothing is promised for what it "
                 "loses to them."
             )
-        forecast = {
-            "needed_rows": needed,
-            "expected_boxes": boxes_guess,
-            "expected_error": error,
-        }
-        return settings, forecast, lines
+        return (
+            settings,
+            {"needed_rows": needed, "expected_boxes": boxes_guess, "expected_error": error},
+            lines,
+        )
 
 
 def _chosen_tree(
@@ -565,6 +554,12 @@ def best_hierarchy(shape: TreeShape, boxes: Boxes, *, fixed: bool) -> tuple[Hier
     return best_for_weights(shape.shares(boxes, points[:, :, 0], points[:, :, 1]), fixed=fixed)
 
 
+def typical_error(settings: AnyTree, boxes: int) -> float:
+    """The standard error of typical ranges over so many boxes, from noise."""
+    spread = typical_spread(settings.shape, boxes, fixed=settings.total is not None)
+    return spread * math.sqrt(laplace_cumulants(settings.sensitivity / settings.count_epsilon)[0])
+
+
 def typical_spread(shape: TreeShape, boxes: int, *, fixed: bool) -> float:
     """The standard error of typical ranges over so many boxes, in units of that of one count."""
     if len(shape.grids) == 1:
@@ -594,5 +589,7 @@ def cell_depth(shape: TreeShape, most: int) -> int:
 
 def calibration_of(schema: Schema, shape: TreeShape, epsilon: Fraction) -> Calibration:
     """PrivTree's noise for a schema, when the tree may cost `epsilon`."""
-    replaced = schema.neighbours == "replace-one"
-    return Calibration.of(epsilon, fanout=shape.fanout, rows=schema.unit.max_rows, replace=replaced)
+    relation = schema.relation
+    return Calibration.of(
+        epsilon, fanout=shape.fanout, rows=relation.max_rows, replace=relation.replaces
+    )

@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 
 from dpublish.declare.grid import Boxes, TreeShape
-from dpublish.methods.base import SparseCounts
+from dpublish.declare.statistic import Private, SparseCounts
 from dpublish.models.hierarchical_counts import best_for_ranges, spread_points
 from dpublish.models.noisy_counts import laplace_cumulants
 from dpublish.noise.base import IntArray, Noise
@@ -57,16 +57,13 @@ class Calibration:
         return self.sensitivity / self.scale
 
 
-class BoxCounts:
+class BoxCounts(Private):
     """Counts of boxes of one shape over given points."""
 
     def __init__(self, shape: TreeShape, points: SparseCounts) -> None:
         self._shape = shape
         self._cells = points.cells
         self._below = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(points.counts)])
-
-    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
-        return "BoxCounts(private)"
 
     def of(self, boxes: Boxes) -> IntArray:
         first, after = self._shape.spans(boxes)
@@ -139,21 +136,13 @@ def equal_cells(shape: TreeShape, depth: int) -> Boxes:
 
 
 def in_order(shape: TreeShape, parts: list[Boxes]) -> Boxes:
-    boxes = _joined(parts)
-    order = _order(shape, parts)
-    return Boxes(boxes.depth[order], boxes.prefix[order])
-
-
-def _joined(parts: list[Boxes]) -> Boxes:
-    return Boxes(
+    boxes = Boxes(
         np.concatenate([part.depth for part in parts]),
         np.concatenate([part.prefix for part in parts]),
     )
-
-
-def _order(shape: TreeShape, parts: list[Boxes]) -> IntArray:
-    first, _ = shape.spans(_joined(parts))
-    return np.argsort(first, kind="stable")
+    first, _ = shape.spans(boxes)
+    order = np.argsort(first, kind="stable")
+    return Boxes(boxes.depth[order], boxes.prefix[order])
 
 
 FIRST_LEVEL = 5
@@ -356,8 +345,7 @@ class BoxBias:
                     place < self.high[start:stop, axis, None]
                 )
             answered = self.shares(start, stop) @ held
-            truth = inside @ rows
-            found += int(np.abs(answered - UNIT * truth).sum())
+            found += int(np.abs(answered - UNIT * (inside @ rows)).sum())
         return found
 
 
@@ -377,9 +365,11 @@ def cells_fit_better(
     """
     lost = 0.0
     if bias.cuts:
-        total = np.array([bias.total(points)], dtype=np.int64)
         told = noise.laplace(
-            total, sensitivity=bias.sensitivity, epsilon=epsilon, label="look: misfit"
+            np.array([bias.total(points)], dtype=np.int64),
+            sensitivity=bias.sensitivity,
+            epsilon=epsilon,
+            label="look: misfit",
         )
         lost = max(0.0, int(told[0]) / (UNIT * QUESTIONS))
     tree, cells = (

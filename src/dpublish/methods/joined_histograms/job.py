@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpublish.declare.domain import Domain
-from dpublish.declare.statistic import Tabulator
+from dpublish.declare.statistic import Private, Tabulator
 from dpublish.methods.draws import noisy_counts
 from dpublish.methods.joined_histograms.plan import JoinedSettings
 from dpublish.methods.joined_histograms.public_table import PublicRows, public_prior
@@ -40,8 +40,8 @@ from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.plan import Plan
 
 
-@dataclass(frozen=True)
-class Job:
+@dataclass(frozen=True, repr=False)
+class Job(Private):
     """What all steps share: the noise, the rows (private), the budget, and the plan's settings."""
 
     noise: Noise
@@ -84,9 +84,6 @@ class Job:
         ordered = [axis.ordered for axis in self.domain.axes]
         target = self.settings.target_index
         return replace(self, prior=public_prior(self.public, self.domain.shape, ordered, target))
-
-    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
-        return "Job(private)"
 
     def cells(self, known: Published, deviation: float) -> float:
         """How many cells a table with noise of this deviation may have: from published numbers."""
@@ -166,8 +163,9 @@ class Tables:
                 job.noise, job.budget, counted, share=share, label=f"{name} {place + 1}"
             )
             counts = noisy.reshape(*shape, count).astype(np.float64)
-            variance = job.budget.variance(share)
-            fresh.append(MeasuredTable(columns, sides, counts, variance, len(self.sizes)))
+            fresh.append(
+                MeasuredTable(columns, sides, counts, job.budget.variance(share), len(self.sizes))
+            )
         self.measured += fresh
         self.parts += parts
         self.sizes.append(len(chosen))

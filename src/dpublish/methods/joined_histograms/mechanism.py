@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -64,6 +64,7 @@ from dpublish.models.junction_tree.cliques import group_limits, structural_zeros
 from dpublish.models.junction_tree.consistency import GroupSums, Ints
 from dpublish.models.junction_tree.fit import (
     MeasuredColumn,
+    MeasuredTable,
     column_guesses,
     fit_columns,
     fit_labels,
@@ -105,7 +106,11 @@ def joined_histograms(noise: Noise, codes: Any, plan: Plan[JoinedSettings]) -> O
     part = 1 - ROUND_PART if rounds else Fraction(1)
     model = job.model(columns, tables) if job.prior is not None else None
     if model is not None and model.prior:
-        model = count_beside_prior(job, columns, tables, model, part)
+        # a public table tells how columns go together: chosen as in a round, by what the model
+        # that starts from it gets wrong
+        candidates = candidate_tables(job, model)
+        most = len(job.columns) - 1
+        count_round(job, candidates, model, tables, part, most, "pair", "counts of pair")
     elif len(job.columns) > 1:
         pairs = select_pairs(job, known, part)
         groups = pair_groups(job, known, pairs, part)
@@ -113,18 +118,17 @@ def joined_histograms(noise: Noise, codes: Any, plan: Plan[JoinedSettings]) -> O
     if rounds:
         model = job.model(columns, tables)
         candidates = candidate_tables(job, model)
+        most = round_steps(job.budget.law, len(job.columns))
         for number in range(1, rounds + 1):
-            steps = round_steps(job.budget.law, len(job.columns))
-            chosen = select_tables(
-                job, candidates, model, tables, ROUND_PART / rounds, steps, f"round {number}"
-            )
-            fresh = tables.measure(
+            fresh = count_round(
                 job,
-                [option.columns for option in chosen],
-                [candidates.groups(option) for option in chosen],
-                [option.by_label for option in chosen],
+                candidates,
+                model,
+                tables,
                 ROUND_PART / rounds,
-                name=f"round {number}, counts of table",
+                most,
+                f"round {number}",
+                f"round {number}, counts of table",
             )
             model = grow_model(model, fresh) if fresh and number < rounds else model
     return publish(job, columns, tables, measure_model_error(job, columns, tables))
@@ -192,9 +196,6 @@ class JoinedHistograms(Mechanism):
     32
     """
 
-    method: ClassVar[str] = "joined-histograms"
-    kind: ClassVar[str] = "joined-histograms"
-
     columns: Sequence[str] | None = None
     target: str | None = None
     bins: Annotated[int, Interval(1)] = 32
@@ -254,8 +255,13 @@ def find_bins(job: Job) -> Job:
 
 
 def measure_columns(job: Job) -> MeasuredColumns:
-    """Noisy counts of every column by label."""
-    shares = column_shares(job)
+    """Noisy counts of every column by label, and the part of the budget that each gets, which
+    depends on public sizes only."""
+    sizes = [job.domain.shape[column] * job.rows.labels for column in job.columns]
+    shares = {
+        column: job.settings.column_share * part
+        for column, part in zip(job.columns, table_parts(job.budget.law, sizes), strict=True)
+    }
     counts = {
         column: noisy_counts(
             job.noise,
@@ -267,17 +273,6 @@ def measure_columns(job: Job) -> MeasuredColumns:
         for column in job.columns
     }
     return MeasuredColumns(counts, shares)
-
-
-def column_shares(job: Job) -> dict[int, Fraction]:
-    """The part of the whole budget that each column's histogram gets; depends on public sizes
-    only."""
-    sizes = [job.domain.shape[column] * job.rows.labels for column in job.columns]
-    parts = table_parts(job.budget.law, sizes)
-    return {
-        column: job.settings.column_share * part
-        for column, part in zip(job.columns, parts, strict=True)
-    }
 
 
 def publish_columns(job: Job, columns: MeasuredColumns) -> Published:
@@ -325,23 +320,26 @@ def take_public(
     return taken_pairs(checked, singles, known.labels, noise_of(columns.published(job)))
 
 
-def count_beside_prior(
-    job: Job, columns: MeasuredColumns, tables: Tables, model: JunctionModel, part: Fraction
-) -> JunctionModel:
-    """The first tables where a public table tells how columns go together: chosen as in a round, by
-    what the model that starts from it gets wrong."""
-    candidates = candidate_tables(job, model)
-    steps = len(job.columns) - 1
-    chosen = select_tables(job, candidates, model, tables, part, steps, "pair")
-    tables.measure(
+def count_round(
+    job: Job,
+    candidates: Rounds,
+    model: JunctionModel,
+    tables: Tables,
+    part: Fraction,
+    steps: int,
+    name: str,
+    counts: str,
+) -> list[MeasuredTable]:
+    """Select up to `steps` tables that the model gets wrong, and measure them."""
+    chosen = select_tables(job, candidates, model, tables, part, steps, name)
+    return tables.measure(
         job,
         [option.columns for option in chosen],
         [candidates.groups(option) for option in chosen],
         [option.by_label for option in chosen],
         part,
-        name="counts of pair",
+        name=counts,
     )
-    return model
 
 
 def select_pairs(job: Job, known: Published, part: Fraction) -> list[Edge]:
@@ -370,8 +368,7 @@ def pair_groups(
     """
     if not chosen:
         return []
-    deviation = job.budget.deviation(part * job.settings.pair_share / len(chosen))
-    cells = job.cells(known, deviation)
+    cells = job.cells(known, job.budget.deviation(part * job.settings.pair_share / len(chosen)))
     out = []
     for place, (first, second) in enumerate(chosen):
         finer = FINEST - (FINEST - 1) * place / len(chosen)

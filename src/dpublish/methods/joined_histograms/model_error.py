@@ -54,8 +54,7 @@ def largest_model_error(
 def integer_units(expected: Floats) -> Ints:
     """A published table in whole units."""
     limited = np.clip(np.nan_to_num(np.rint(UNIT * expected), nan=0.0), 0, _LARGEST_CELL)
-    whole: Ints = limited.astype(np.int64)
-    return whole
+    return np.asarray(limited, dtype=np.int64)
 
 
 def publish_model_error(
@@ -65,8 +64,14 @@ def publish_model_error(
     # a box gains at most the rows that come and loses at most the rows that go: c, under either
     # relation
     sensitivity = Fraction(UNIT * budget.relation.max_rows)
-    value = np.array([model_error], dtype=np.int64)
-    noisy = noisy_counts(noise, budget, value, share=share, sensitivity=sensitivity, label="misfit")
+    noisy = noisy_counts(
+        noise,
+        budget,
+        np.array([model_error], dtype=np.int64),
+        share=share,
+        sensitivity=sensitivity,
+        label="misfit",
+    )
     return int(noisy[0]), budget.scale_for(sensitivity, share)
 
 

@@ -13,6 +13,7 @@ from dpublish.declare.rules import Fact, Total, cells_where, with_cuts
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, did_you_mean
 from dpublish.methods.adaptive_bins import STAGES, bins_in_noise, finds_bins, fine_domain
+from dpublish.methods.field_types import require_columns
 from dpublish.methods.histogram.mechanism import counted_rows, keeps_every_row
 from dpublish.methods.joined_histograms.public_table import (
     CHECK_PART,
@@ -133,10 +134,7 @@ class JoinedSettings(Settings):
 
 def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[JoinedSettings]:
     """Price the release from public facts."""
-    if schema.items is not None:
-        raise PlanError(
-            "Joined histograms need [columns]; this schema declares set-valued data ([items])."
-        )
+    require_columns(schema, "Joined histograms need")
     names = _column_names(method, schema)
     warnings: list[str] = []
     plain = schema.domain(names, bins=method.bins)
@@ -162,7 +160,11 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
             f"{method.misfit_share}."
         )
     count = len(names) - (target is not None)
-    adaptive = _adaptive(schema, domain, target)
+    # the columns whose bins are found from the rows: numbers that declare none, and that have more
+    # values than there are bins
+    adaptive = tuple(
+        axis.name for axis in domain.axes if axis.name != target and finds_bins(schema, axis)
+    )
     numeric = Fraction(len(adaptive), count)
 
     def priced(tight: bool) -> tuple[BudgetSplit, Cost, str, Fraction, Fraction]:
@@ -212,13 +214,13 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
     )
     column_deviation = [budget.deviation(column_share * part) for part in parts]
     pair_deviation = budget.deviation(pair_share / (count - 1)) if count > 1 else None
-    public_rows = next((one.rows for one in totals if not one.where), None)
-    if public_rows is None:
-        public_rows = counted_rows(schema, domain)
+    public_rows = next((one.rows for one in totals if not one.where), counted_rows(schema, domain))
     fine = fine_domain(schema, domain, adaptive, totals)
-    public = None
-    if method.public is not None:
-        public = load_public(method.public, method.public_title, schema, fine, target, warnings)
+    public = (
+        None
+        if method.public is None
+        else load_public(method.public, method.public_title, schema, fine, target, warnings)
+    )
     settings = JoinedSettings(
         domain=domain,
         noise=budget.law,
@@ -378,14 +380,6 @@ def _bin_share(
     return max(Fraction(0), min(wanted, rest * Fraction(4, 5) if tight else rest / 2))
 
 
-def _adaptive(schema: Schema, domain: Domain, target: str | None) -> tuple[str, ...]:
-    """The columns whose bins are found from the rows: numbers that declare none, and that have more
-    values than there are bins."""
-    return tuple(
-        axis.name for axis in domain.axes if axis.name != target and finds_bins(schema, axis)
-    )
-
-
 def _ruled(schema: Schema, domain: Domain, totals: Sequence[Total]) -> Domain:
     """The domain with the rules that speak of its columns, and with bins that neither a rule nor a
     total cuts, unless they were declared so."""
@@ -396,10 +390,13 @@ def _ruled(schema: Schema, domain: Domain, totals: Sequence[Total]) -> Domain:
     declared = {
         name for name in domain.names if schema.column(name).bins or schema.column(name).edges
     }
-    axes = [
-        axis if axis.name in declared else with_cuts(axis, facts, domain) for axis in domain.axes
-    ]
-    return Domain(tuple(axes), rules)
+    return Domain(
+        tuple(
+            axis if axis.name in declared else with_cuts(axis, facts, domain)
+            for axis in domain.axes
+        ),
+        rules,
+    )
 
 
 def _totals(
@@ -427,10 +424,11 @@ def _totals(
         if known is not None or not total.where:
             used.append(total)
             continue
-        if len(set(total.columns) - {target}) > 1:
-            why = "it ties columns together; one column, with or without the target, can be held to"
-        else:
-            why = "it cuts a declared bin, or there are too many totals of this column"
+        why = (
+            "it ties columns together; one column, with or without the target, can be held to"
+            if len(set(total.columns) - {target}) > 1
+            else "it cuts a declared bin, or there are too many totals of this column"
+        )
         warnings.append(f"The public total of {total.describe()} is not used: {why}.")
     return tuple(used)
 
@@ -500,12 +498,8 @@ def _budget(
     if rho is not None:
         exactly = BudgetSplit("gaussian", rho, schema.relation, EXTRA_VARIANCE)
         gaussian = min(exactly, gaussian, key=lambda one: one.scale(part))
-    name: Law
-    if method.noise == "auto":
-        name = "laplace" if laplace.deviation(part) <= gaussian.deviation(part) else "gaussian"
-    else:
-        name = method.noise
-    if name == "laplace":
+    nearer = laplace.deviation(part) <= gaussian.deviation(part)
+    if method.noise == "laplace" or (method.noise == "auto" and nearer):
         return (
             laplace,
             Cost.pure(cost.epsilon),
@@ -525,8 +519,8 @@ def _with_delta(laplace: BudgetSplit, columns: int) -> str:
     rho = largest_rho(laplace.amount, OFFERED_DELTA)
     if rho == 0:
         return ""
-    smaller = BudgetSplit("gaussian", rho, laplace.relation).deviation(part)
-    ratio = smaller / laplace.deviation(part)
+    gaussian = BudgetSplit("gaussian", rho, laplace.relation)
+    ratio = gaussian.deviation(part) / laplace.deviation(part)
     if ratio > WORTH_A_DELTA:
         return ""
     return (

@@ -155,8 +155,7 @@ def load_public(
         if 2 * one.dropped > raw.frame.height:
             raise PlanError(f"{said}. Code them as the private rows are coded.")
         warnings.append(f"{said} and are left out.")
-    names = [axis.name for axis in known]
-    found = PublicRows.of(one, domain.names, names)
+    found = PublicRows.of(one, domain.names, [axis.name for axis in known])
     return replace(found, columns=tuple(c for c in found.columns if domain.names[c] != target))
 
 

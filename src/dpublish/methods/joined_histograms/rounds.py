@@ -17,6 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
+from dpublish.declare.statistic import Private
 from dpublish.methods.draws import choose
 from dpublish.methods.joined_histograms.structure import NOISE_COST, Edge, Labelled, rows_apart
 from dpublish.models.junction_tree.cliques import (
@@ -109,7 +110,7 @@ def coarsening(model: JunctionModel, column: int, *, ordered: bool, most: int) -
     return Coarsening(tuple(resolutions), tuple(steps))
 
 
-class Rounds:
+class Rounds(Private):
     """The tables of all pairs, and of some triples, over the finest groups, counted once.
     Private."""
 
@@ -140,9 +141,6 @@ class Rounds:
             ]
             shape = self._shape(triple, resolutions)
             self._triples[triple] = rows.count_together(some, shape).reshape(*shape, -1)
-
-    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
-        return "Rounds(private)"
 
     def groups(self, option: Option) -> tuple[Ints, ...]:
         """The groups of levels that an option is counted over: public."""

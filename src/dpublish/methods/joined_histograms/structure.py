@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.declare.encode import code_dtype
-from dpublish.declare.statistic import Tabulator
+from dpublish.declare.statistic import Private, Tabulator
 from dpublish.methods.draws import choose
 from dpublish.models.junction_tree.cliques import group_levels, level_order
 from dpublish.models.junction_tree.consistency import Floats, Ints, sum_groups
@@ -49,7 +49,7 @@ class Labelled(Protocol):
     def count_together(self, coded: Sequence[Any], shape: Sequence[int]) -> IntArray: ...
 
 
-class LabelledRows:
+class LabelledRows(Private):
     """Coded rows with the label of each. Private."""
 
     def __init__(
@@ -67,9 +67,6 @@ class LabelledRows:
             if target is None
             else self.codes[target].astype(np.uint8)
         )
-
-    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
-        return "LabelledRows(private)"
 
     def count_column(self, column: int) -> IntArray:
         from dpublish.methods.joined_histograms.kernels import count_column
@@ -121,7 +118,7 @@ class LabelledRows:
         return out
 
 
-class LabelledTables:
+class LabelledTables(Private):
     """The tables of columns, pairs and some triples by label: all that is asked of the rows. They
     are counted in one pass when the first is wanted, and what is asked of groups of levels is
     summed from them. Before that, columns by themselves may be counted, and their levels grouped.
@@ -142,9 +139,6 @@ class LabelledTables:
         self._groups: dict[int, Ints] = {}
         self._columns: dict[tuple[int, ...], IntArray] = {}
         self._tables: dict[tuple[int, ...], IntArray] = {}
-
-    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
-        return "LabelledTables(private)"
 
     def count_column(self, column: int) -> IntArray:
         return self._table((column,)).ravel()

@@ -68,8 +68,7 @@ def pair_weights(settings: JoinedSettings) -> tuple[dict[Edge, int], int]:
 def table_weights(settings: JoinedSettings) -> tuple[dict[Columns, int], int]:
     """The same of all that rounds may count: every pair, and the triples that lie within a declared
     marginal."""
-    pairs = itertools.combinations(settings.features, 2)
-    tables = [*pairs, *declared_triples(settings)]
+    tables = [*itertools.combinations(settings.features, 2), *declared_triples(settings)]
     weights = dict(zip(tables, _weights(settings, tables), strict=True))
     return weights, max(weights.values())
 

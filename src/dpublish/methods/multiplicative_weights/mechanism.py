@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from dpublish.methods.query_list import (
     MAX_ROWS,
     read_request,
     reweigh,
-    some_queries,
     true_answers,
     weighted_answers,
 )
@@ -143,9 +142,6 @@ class MultiplicativeWeights(Mechanism):
     'marginals:2'
     """
 
-    method: ClassVar[str] = "multiplicative-weights"
-    kind: ClassVar[str] = "synthetic"
-
     queries: QueryClass | str = "marginals:2"
     rounds: Annotated[int | None, Interval(1, MAX_ROUNDS)] = None
     columns: Sequence[str] | None = None
@@ -165,13 +161,9 @@ class MultiplicativeWeights(Mechanism):
         step = cost.epsilon / (2 * rounds)
         # one row is in one cell of each marginal, so the answers together move by far less than
         # their number
-        moved = theory.class_sensitivity(
-            table, neighbours=schema.neighbours, rows_per_unit=schema.unit.max_rows
-        )
-        moved /= request.queries.unit
-        laplace = (
-            theory.laplace_error(request.rows, epsilon, queries=request.count, sensitivity=moved)
-            * request.rows
+        moved = request.moved(schema, table)
+        laplace = request.rows * theory.laplace_error(
+            request.rows, epsilon, queries=request.count, sensitivity=moved
         )
         settings = WeightsSettings(
             domain=request.domain,
@@ -213,13 +205,7 @@ class MultiplicativeWeights(Mechanism):
                 f"{rate}. The release has the "
                 "weights of the last round instead, and states a bound for them (95%) that it "
                 "finds from its noisy answers.",
-                *theory.class_sentences(
-                    some_queries(table) / request.queries.unit,
-                    rows=request.rows,
-                    epsilon=epsilon,
-                    neighbours=schema.neighbours,
-                    rows_per_unit=schema.unit.max_rows,
-                ),
+                *request.theorems(schema, table, epsilon),
             ),
             warnings=_nearer(settings, schema, moved / epsilon, epsilon),
         )

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from dpublish.errors import PlanError
 from dpublish.methods.base import CellCounts, Mechanism, Output, SparseCounts
 from dpublish.methods.field_types import Interval
 from dpublish.methods.histogram.mechanism import counted_rows
-from dpublish.methods.query_list import multiset_scores, read_request, some_queries, true_answers
+from dpublish.methods.query_list import multiset_scores, read_request, true_answers
 from dpublish.noise.base import IntArray, Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan, Settings, hidden
@@ -110,9 +110,6 @@ class Net(Mechanism):
     'permute-and-flip'
     """
 
-    method: ClassVar[str] = "net"
-    kind: ClassVar[str] = "synthetic"
-
     queries: QueryClass | str = "marginals:2"
     points: Annotated[int | None, Interval(1, MAX_POINTS)] = None
     columns: Sequence[str] | None = None
@@ -161,10 +158,7 @@ class Net(Mechanism):
             needed = theory.linear_sample_size(
                 0.1, 0.05, epsilon, universe=universe, queries=request.count
             )
-        moved = theory.class_sensitivity(
-            table, neighbours=schema.neighbours, rows_per_unit=schema.unit.max_rows
-        )
-        moved /= request.queries.unit
+        moved = request.moved(schema, table)
         settings = NetSettings(
             domain=request.domain,
             query_class=request.queries,
@@ -215,13 +209,7 @@ class Net(Mechanism):
                     )
                 ),
                 f"{theorem} asks for n = {needed:,} rows for an error of 10%.",
-                *theory.class_sentences(
-                    some_queries(table) / request.queries.unit,
-                    rows=request.rows,
-                    epsilon=epsilon,
-                    neighbours=schema.neighbours,
-                    rows_per_unit=schema.unit.max_rows,
-                ),
+                *request.theorems(schema, table, epsilon),
             ),
             warnings=(
                 (

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ from dpublish.methods.erm.calibration import (
 from dpublish.methods.erm.design import Design
 from dpublish.methods.erm.losses import HuberLoss, LogisticLoss, Loss
 from dpublish.methods.erm.solver import Problem, minimise, nearest_doubles
-from dpublish.methods.field_types import Interval
+from dpublish.methods.field_types import Interval, require_columns
 from dpublish.models.linear_features import CENTRED, CODINGS, FloatArray, LinearFeatures
 from dpublish.noise.base import IntArray, Noise, saturated
 from dpublish.privacy.cost import Cost, exact
@@ -75,14 +75,15 @@ def private_model(
         if calibration.constant_ridge is None
         else float(calibration.constant_ridge),
     )
-    blurred = noise.gamma_norm(
-        minimise(problem, calibration.tolerance),
-        grid=calibration.grid,
-        sensitivity=calibration.sensitivity,
-        epsilon=calibration.epsilon,
-        label=f"{label}, coefficients",
+    return saturated(
+        noise.gamma_norm(
+            minimise(problem, calibration.tolerance),
+            grid=calibration.grid,
+            sensitivity=calibration.sensitivity,
+            epsilon=calibration.epsilon,
+            label=f"{label}, coefficients",
+        )
     )
-    return saturated(blurred)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,9 +140,6 @@ class PrivateClassifier(Mechanism):
     'logistic'
     """
 
-    method: ClassVar[str] = "private-classifier"
-    kind: ClassVar[str] = "linear-model"
-
     target: str | None = None
     features: Sequence[str] | None = None
     loss: Literal["logistic", "huber"] = "logistic"
@@ -153,10 +151,7 @@ class PrivateClassifier(Mechanism):
     release_share: Annotated[Amount, Interval(above=0, below=1)] = Fraction(1, 50)
 
     def plan(self, schema: Schema, cost: Cost) -> Plan[ClassifierSettings]:
-        if schema.items is not None:
-            raise PlanError(
-                "A classifier needs [columns]; this schema declares set-valued data ([items])."
-            )
+        require_columns(schema, "A classifier needs")
         if cost.kind != "pure" or cost.epsilon <= 0:
             raise PlanError(
                 "A private classifier costs a pure epsilon above 0: leave delta and rho out."
@@ -325,12 +320,8 @@ class PrivateClassifier(Mechanism):
         return resolve_axis(column, schema_name=schema.name, default_bins=None)
 
     def _feature_names(self, schema: Schema, target: str) -> tuple[str, ...]:
-        if self.features is None:
-            names = tuple(
-                name for name in schema.columns if name not in (target, schema.unit.column)
-            )
-        else:
-            names = tuple(self.features)
+        others = (name for name in schema.columns if name not in (target, schema.unit.column))
+        names = tuple(others if self.features is None else self.features)
         if not names:
             raise PlanError("A classifier needs at least one feature.")
         for i, name in enumerate(names):
@@ -349,14 +340,14 @@ class PrivateClassifier(Mechanism):
         return resolve_axis(column, schema_name=schema.name, default_bins=self.resolution)
 
     def _rows(self, schema: Schema) -> int:
-        size = schema.size_or_nominal
-        if size is None:
+        rows = schema.rows_or_nominal
+        if rows is None:
             key = "size" if schema.neighbours == "replace-one" else "nominal_size"
             raise PlanError(
                 f"Schema '{schema.name}' declares no {key}, and the mean loss is divided by it. "
                 f"Add {key} = ... to [dataset]."
             )
-        return size * schema.unit.max_rows
+        return rows
 
     def _penalised(self, setting: Setting, coding: LinearFeatures) -> Setting:
         """The regularization, and that of the constant, which is smaller: a base rate is not to be

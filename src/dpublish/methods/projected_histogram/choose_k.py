@@ -263,13 +263,11 @@ def pair_utilities(
     """
     everything = undiscerned(table, ())
     enough = (1 - sigma) * (everything - undiscerned(table, range(len(table.columns))))
-    utilities = []
-    for chosen in sets:
-        discerned = min(Fraction(everything - undiscerned(table, chosen)), enough)
-        utilities.append(
-            (discerned - Fraction(everything, 2)) / max(1, table.rows) - worth * len(chosen)
-        )
-    return utilities
+    discerned = [min(Fraction(everything - undiscerned(table, chosen)), enough) for chosen in sets]
+    return [
+        (pairs - Fraction(everything, 2)) / max(1, table.rows) - worth * len(chosen)
+        for chosen, pairs in zip(sets, discerned, strict=True)
+    ]
 
 
 def purity_utility(table: CodedTable, chosen: Sequence[int], score: Purity) -> Fraction:

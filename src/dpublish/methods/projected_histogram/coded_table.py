@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.declare.domain import Domain
+from dpublish.declare.statistic import Private, SparseCounts
 from dpublish.errors import PrivateSideError
-from dpublish.methods.base import SparseCounts
 from dpublish.methods.projected_histogram.contingency import Table, count_product, occupied_cells
 
 Codes = NDArray[Any]
@@ -27,7 +27,7 @@ _DIRECT_CELLS = 1 << 24
 _STRETCHES = 32
 
 
-class CodedTable:
+class CodedTable(Private):
     """Rows as codes: one array per column with its number of levels, and the label of each row.
     Private."""
 
@@ -44,9 +44,6 @@ class CodedTable:
         self.labels_of = _narrow(labels_of, labels)
         self.labels = int(labels)
         self._kept: tuple[tuple[int, ...], Table] | None = None
-
-    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
-        return "CodedTable(private)"
 
     @classmethod
     def from_codes(cls, codes: Sequence[Codes], domain: Domain) -> CodedTable:

@@ -110,10 +110,10 @@ def clarity(schema: Schema, rows: int, epsilon: Fraction, candidates: int) -> fl
 
 def choices_by_rows(clear: float) -> tuple[int, Fraction]:
     """How many columns to choose, and for which share of epsilon each."""
-    for limit, most, share in CHOICES:
-        if clear < limit:
-            return most, share
-    return MAX_CHOICES, CHOICE_SHARE
+    return next(
+        ((most, share) for limit, most, share in CHOICES if clear < limit),
+        (MAX_CHOICES, CHOICE_SHARE),
+    )
 
 
 def count_columns(
@@ -221,9 +221,7 @@ def gamma_given(
                 "k = ..."
             )
         return gamma
-    if words.choose_k != "stop":
-        return None
-    return 1 - count.choice_share * count.most
+    return 1 - count.choice_share * count.most if words.choose_k == "stop" else None
 
 
 def gamma_of(

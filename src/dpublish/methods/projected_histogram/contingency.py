@@ -101,8 +101,7 @@ def group_columns(cells: int, levels: Sequence[int], *, most: int) -> list[list[
             narrow = (
                 max(levels[group[0]], width) <= _NARROW
             )  # one compiled loop a width of codes is enough
-            size = sizes[number] * width
-            small = size <= max(most, cells * _JOINT_LEVELS)
+            small = sizes[number] * width <= max(most, cells * _JOINT_LEVELS)
             if narrow and small and len(group) < _JOINT_COLUMNS:
                 group.append(column)
                 sizes[number] *= width

@@ -50,9 +50,12 @@ def private_kd(
         if partition is None:
             index = int(noise.integers(len(left), size=1, label=name)[0])
         else:
-            scores = score.of(partition, left, more=k - step - 1)
             index = noise.choose(
-                scores, sensitivity=score.sensitivity, epsilon=epsilon / k, rule=rule, label=name
+                score.of(partition, left, more=k - step - 1),
+                sensitivity=score.sensitivity,
+                epsilon=epsilon / k,
+                rule=rule,
+                label=name,
             )
         chosen.append(left.pop(index))
         if partition is not None and step + 1 < k:
@@ -112,11 +115,9 @@ def fitting_columns(levels: Sequence[int], chosen: Sequence[int], cells: int) ->
     limit; at first, where none does, those with the fewest levels."""
     left = [i for i, count in enumerate(levels) if count > 1 and i not in chosen]
     span = math.prod(levels[i] for i in chosen)
+    fewest = min((levels[i] for i in left), default=0)
     fitting = [i for i in left if span * levels[i] <= cells]
-    if fitting or chosen or not left:
-        return fitting
-    fewest = min(levels[i] for i in left)
-    return [i for i in left if levels[i] == fewest]
+    return fitting if fitting or chosen else [i for i in left if levels[i] == fewest]
 
 
 def non_private_kd(

@@ -10,8 +10,8 @@ from typing import Any
 
 from dpublish.declare.domain import MAX_CELLS, Domain
 from dpublish.errors import PlanError
-from dpublish.methods.draws import smallest_threshold, survival_probability
-from dpublish.methods.histogram.mechanism import THRESHOLD_FOLLOWS, visible_count
+from dpublish.methods.draws import smallest_threshold, survival_probability, visible_count
+from dpublish.methods.histogram.mechanism import THRESHOLD_FOLLOWS
 from dpublish.methods.projected_histogram.column_count import ColumnCount
 from dpublish.methods.projected_histogram.discernibility import fitting_columns
 from dpublish.methods.projected_histogram.mechanism import (
@@ -83,7 +83,6 @@ def expected_sentences(
 ) -> list[str]:
     if settings.threshold is None:
         return [THRESHOLD_FOLLOWS]
-    factor = float(settings.threshold_factor)
     held = []
     if settings.rows is not None:
         low, high = expected["rows_per_cell_low"], expected["rows_per_cell_high"]
@@ -91,12 +90,13 @@ def expected_sentences(
             f"A cell of the chosen columns is expected to hold {low:,.0f} to {high:,.0f} of "
             f"{settings.rows:,} rows on average, all labels together."
         ]
-    by_factor = "" if method.threshold is not None else f" ({factor:g} ln n / epsilon)"
+    by_factor = f" ({float(settings.threshold_factor):g} ln n / epsilon)"
     return [
         *held,
         f"The chosen columns and the target span {expected['domain_size_low']:,} to "
         f"{expected['domain_size_high']:,} cells. Those with a noisy count of "
-        f"{settings.threshold} or less are left out{by_factor}.",
+        f"{settings.threshold} or less are left out"
+        f"{by_factor if method.threshold is None else ''}.",
         f"Expect {expected['expected_false_cells_low']:,.1f} to "
         f"{expected['expected_false_cells_high']:,.1f} empty cells to appear by noise; a cell "
         f"needs a true count of about {expected['visible_count']} to appear with 95% probability.",
@@ -149,9 +149,11 @@ def room_for_all(settings: ProjectedSettings, count: ColumnCount) -> Room | None
         return None
     if len(axes) <= count.most:
         return None
-    found = 0 if settings.search is None else settings.search.epsilon
     paid = float(
-        settings.selection_epsilon + settings.cell_epsilon + settings.count_epsilon + found
+        settings.selection_epsilon
+        + settings.cell_epsilon
+        + settings.count_epsilon
+        + (0 if settings.search is None else settings.search.epsilon)
     )
     features = 1 + sum(1 if axis.ordered else axis.cardinality - 1 for axis in axes)
     return Room(

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -128,8 +128,7 @@ class ProjectedSettings(CountSettings):
         )
         threshold = counting.threshold
         if threshold is not None and self.given_threshold is None:
-            shape = self.domain.shape
-            cells = math.prod(shape[place] for place in (*chosen, -1))
+            cells = math.prod(self.domain.shape[place] for place in (*chosen, -1))
             least = smallest_threshold(counting.scale, cells, self.max_support)
             counting = replace(counting, threshold=max(threshold, least))
         return replace(self, **vars(counting), gamma=(paid - spent) / paid)
@@ -213,9 +212,6 @@ class ProjectedHistogram(Mechanism):
     2
     """
 
-    method: ClassVar[str] = "projected-histogram"
-    kind: ClassVar[str] = "histogram"
-
     target: str | None = None
     candidates: Sequence[str] | None = None
     k: Annotated[int | None, Interval(1)] = None
@@ -263,9 +259,10 @@ def find_bins(
     """The first of all: bins of numeric columns that declare none, and the rows coded by them."""
     search = settings.search
     assert search is not None, "only plans that find bins do so"
-    shape = search.fine.shape
     domain, coarse = search.found(
-        noise, schema.relation, lambda place: np.bincount(codes[place], minlength=shape[place])
+        noise,
+        schema.relation,
+        lambda place: np.bincount(codes[place], minlength=search.fine.shape[place]),
     )
     coded = [coarse[at][one] if at in coarse else one for at, one in enumerate(codes)]
     return replace(settings, domain=domain), coded
@@ -295,7 +292,7 @@ def choose_columns(
         return chosen, paid * step
     assert settings.rows is not None, "data splitting is planned for a public size only"
     assert isinstance(score, PairsPerRow | Purity), "the number of rows of a part is never public"
-    split = split_kd(
+    return split_kd(
         noise,
         table,
         settings.k_options,
@@ -304,8 +301,7 @@ def choose_columns(
         sigma=settings.sigma,
         rows=settings.rows,
         rule=rule,
-    )
-    return split, epsilon
+    ), epsilon
 
 
 def count_projection(
@@ -319,8 +315,9 @@ def count_projection(
     the target."""
     kept, axes = sorted(chosen), settings.domain.axes
     projected = Domain((*(axes[i] for i in kept), axes[-1]))
-    counts = table.count_cells(kept)
-    content = noisy_histogram(noise, counts, replace(settings, domain=projected), schema)
+    content = noisy_histogram(
+        noise, table.count_cells(kept), replace(settings, domain=projected), schema
+    )
     facts = dict(content.facts)
     if facts["total"]["kind"] == "public" and counted_rows(schema, settings.domain) is None:
         # a column that was not chosen may still have dropped rows

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.declare.statistic import Private
 from dpublish.methods.projected_histogram.coded_table import CodedTable
 from dpublish.methods.projected_histogram.contingency import (
     Digit,
@@ -257,12 +258,17 @@ class Partition(abc.ABC):
         )
 
     def _best(self, candidates: Sequence[int], values: Sequence[int]) -> int:
-        best = min if self.mode == PAIRS else max
-        return candidates[values.index(best(values))]
+        best = min(values) if self.mode == PAIRS else max(values)
+        return candidates[values.index(best)]
 
     @abc.abstractmethod
     def _scout(self, table: CodedTable) -> Partition:
         """A partition of the same kind, of a sample of the rows."""
+
+    @property
+    def _how(self) -> tuple[int, int, int]:
+        """What the kernels have to know of the value of a class."""
+        return self.mode, self.grid, self.charge
 
     def _tables_are_small(self) -> bool:
         widest = max((self._levels[i] for i in self._columns), default=1)
@@ -272,8 +278,9 @@ class Partition(abc.ABC):
         """The value that the counts [class * labels + label, level] give."""
         from dpublish.methods.projected_histogram.kernels import table_score
 
-        how = (self.mode, self.grid, self.charge)
-        return int(table_score(table.reshape(-1), table.shape[1], self.classes, self._labels, *how))
+        return int(
+            table_score(table.reshape(-1), table.shape[1], self.classes, self._labels, *self._how)
+        )
 
     def _sort(self) -> None:
         """Sort all rows by class, leaving out the classes that no longer matter."""
@@ -305,8 +312,7 @@ class Partition(abc.ABC):
 
         if levels * self._labels > _CLASS_ENTRIES:
             return self._score_by_sorting(codes, levels)
-        how = (self.mode, self.grid, self.charge)
-        return int(score_by_class(starts, self._labels_of, codes, levels, self._labels, *how))
+        return int(score_by_class(starts, self._labels_of, codes, levels, self._labels, *self._how))
 
     def _score_by_sorting(self, codes: Codes, levels: int) -> int:
         """For columns so wide, with so many labels, that even the table of one class would be
@@ -320,8 +326,7 @@ class Partition(abc.ABC):
         starts = np.concatenate(([0], np.cumsum(np.bincount(cells)))).astype(np.int64)
         # each (class, level) cell as a class of its own, with one level
         one = np.zeros(cells.size, dtype=np.uint8)
-        how = (self.mode, self.grid, self.charge)
-        return int(score_by_class(starts, self._labels_of[order], one, 1, self._labels, *how))
+        return int(score_by_class(starts, self._labels_of[order], one, 1, self._labels, *self._how))
 
 
 class PairPartition(Partition):
@@ -401,7 +406,7 @@ class ContrastPartition(Partition):
         )
 
 
-class Forecast:
+class Forecast(Private):
     """Tables of a partition, and of those that follow if the columns of `path` are chosen one after
     the other. Private.
 
@@ -430,9 +435,6 @@ class Forecast:
                 0, {i: self._without(depth, table) for i, table in self._tables[0].items()}
             )
         self._add_path()
-
-    def __repr__(self) -> str:
-        return "Forecast(private)"
 
     def tables(self, depth: int) -> dict[int, Table]:
         """The tables [class * labels + label, level] of the columns left once the first `depth` of

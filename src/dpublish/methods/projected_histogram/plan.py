@@ -9,9 +9,8 @@ from typing import get_args
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError, did_you_mean
 from dpublish.methods.adaptive_bins import plan_bins
-from dpublish.methods.draws import (
-    laplace_deviation,
-)
+from dpublish.methods.draws import laplace_deviation
+from dpublish.methods.field_types import require_columns, require_pure
 from dpublish.methods.histogram.mechanism import (
     check_total_is_paid,
     checked_factor,
@@ -67,15 +66,8 @@ def plan_projected(
 ) -> Plan[ProjectedSettings]:
     """The plan of `ProjectedHistogram`; raises `PlanError` or `SchemaError` for what cannot be
     published."""
-    if schema.items is not None:
-        raise PlanError(
-            "A projected histogram needs [columns]; this schema declares set-valued data ([items])."
-        )
-    if cost.kind != "pure" or cost.epsilon <= 0:
-        raise PlanError(
-            "A projected histogram costs a pure epsilon above 0: give epsilon = ... and leave "
-            "delta and rho out."
-        )
+    require_columns(schema, "A projected histogram needs")
+    require_pure(cost, "A projected histogram costs")
     check_words(method)
     words = Words.of(method)
     factor = checked_factor(words.threshold_factor, method.threshold, words.default_factor)
@@ -281,15 +273,12 @@ def target_of(method: ProjectedHistogram, schema: Schema) -> str:
 def candidates_of(
     method: ProjectedHistogram, schema: Schema, target: str, words: Words
 ) -> tuple[str, ...]:
-    if method.candidates is None:
-        names = tuple(name for name in schema.columns if name not in (target, schema.unit.column))
-    else:
-        names = tuple(method.candidates)
+    others = (name for name in schema.columns if name not in (target, schema.unit.column))
+    names = tuple(others if method.candidates is None else method.candidates)
     if method.candidates is None and words.choose_k == "stop" and method.k is None:
         # a column of one level tells nothing apart, whatever it says about rows outside of it
-        columns = {name: schema.column(name) for name in names}
-        told = [name for name, one in columns.items() if one.numeric or len(one.levels) > 1]
-        names = tuple(told) or names
+        columns = [schema.column(name) for name in names]
+        names = tuple(one.name for one in columns if one.numeric or len(one.levels) > 1) or names
     if not names:
         raise PlanError(f"There is no column to choose besides the target '{target}'.")
     for i, name in enumerate(names):
@@ -311,8 +300,8 @@ def candidates_of(
 def public_rows(method: ProjectedHistogram, schema: Schema) -> int | None:
     """The public number that stands for the number of rows; None where a noisy total or a given
     threshold does without."""
-    size = schema.size_or_nominal
-    if size is None:
+    rows = schema.rows_or_nominal
+    if rows is None:
         if schema.neighbours == "replace-one":
             raise PlanError(
                 f"Schema '{schema.name}' declares no size, and choosing columns depends on it. "
@@ -322,7 +311,6 @@ def public_rows(method: ProjectedHistogram, schema: Schema) -> int | None:
         if method.threshold is None:
             check_total_is_paid(schema, method.count_share)
         return None
-    rows = size * schema.unit.max_rows
     if rows > MAX_ROWS:
         raise PlanError(
             f"A projected histogram takes at most {MAX_ROWS:,} rows; the schema allows {rows:,}."

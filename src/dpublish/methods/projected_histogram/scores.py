@@ -169,8 +169,7 @@ class Contrast(SelectionScore):
 
     def charge(self, cells: int) -> int:
         """CHANCE * sqrt(cells * rows), in units of the grid, rounded down."""
-        square = CHANCE**2 * GRID**2 * min(cells, self.rows) * self.rows
-        return math.isqrt(int(square))
+        return math.isqrt(int(CHANCE**2 * GRID**2 * min(cells, self.rows) * self.rows))
 
     def start(self, table: CodedTable) -> Partition:
         return ContrastPartition(table, grid=GRID)

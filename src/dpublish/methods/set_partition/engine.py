@@ -88,8 +88,7 @@ class SortedRecords:
 
     def __init__(self, items: NDArray[Any], offsets: NDArray[np.int64], taxonomy: Taxonomy) -> None:
         front, bits, above = _frontier(taxonomy)
-        records = offsets.size - 1
-        signs = np.empty(records, dtype=np.int32)
+        signs = np.empty(offsets.size - 1, dtype=np.int32)
         counts, lengths = np.zeros(1 << bits, dtype=np.int64), np.zeros(1 << bits, dtype=np.int64)
         sign_records(
             items, offsets, np.left_shift(1, front, dtype=np.int32), signs, counts, lengths
@@ -253,8 +252,7 @@ class Partitioning:
     def split_next(self) -> None:
         """Split the waiting partitions of the least budget."""
         quanta = min(self._waiting)
-        ids = np.concatenate(self._waiting.pop(quanta))
-        for width, height, part in self._alike(ids):
+        for width, height, part in self._alike(np.concatenate(self._waiting.pop(quanta))):
             kept, law = self._ask(
                 part, quanta, width, height, self._rules.partition_threshold, "partition"
             )
@@ -338,18 +336,17 @@ class Partitioning:
         threshold: int,
         label: str,
     ) -> tuple[CellArray, IntArray, int]:
-        epsilon = self._rules.epsilon_of(quanta)
         kept, values = self._noise.sparse_laplace(
             cells,
             np.ascontiguousarray(counts),
             domain_size=domain_size,
             threshold=threshold,
             sensitivity=self._rules.sensitivity,
-            epsilon=epsilon,
+            epsilon=self._rules.epsilon_of(quanta),
             label=label,
         )
-        law = self._laws.setdefault((threshold, self._rules.scale_of(quanta)), len(self._laws))
-        return kept, values, law
+        law = (threshold, self._rules.scale_of(quanta))
+        return kept, values, self._laws.setdefault(law, len(self._laws))
 
     def _add(self, kept: Kept, quanta: int, law: int) -> None:
         store, new, more = self._store, self._store.size, kept.parents.size
@@ -383,7 +380,6 @@ class Partitioning:
         if self._rules.typical_items is None:
             column["likely"][new:stop] = column["ahead"][new:stop]
         else:
-            typical = self._rules.typical_items
             count_likely(
                 new,
                 stop,
@@ -391,7 +387,7 @@ class Partitioning:
                 column["cut"],
                 column["waiting"],
                 self._below,
-                typical,
+                self._rules.typical_items,
                 column["likely"],
             )
         done = column["waiting"][new:stop] == 0

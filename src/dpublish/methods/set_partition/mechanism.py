@@ -9,11 +9,11 @@ of the 2^items combinations is enumerated.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 
@@ -22,7 +22,13 @@ from dpublish.declare.taxonomy import Taxonomy, context_free, written
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.basic_itemsets.mechanism import MAX_ITEMS, item_deviation
-from dpublish.methods.draws import MAX_THRESHOLD, laplace_deviation, survival_probability
+from dpublish.methods.draws import (
+    MAX_THRESHOLD,
+    laplace_deviation,
+    noisy_total,
+    survival_probability,
+    visible_count,
+)
 from dpublish.methods.field_types import Interval
 from dpublish.methods.set_partition.engine import (
     QUANTA,
@@ -40,7 +46,6 @@ from dpublish.methods.set_partition.transactions import (
     check_request,
     described_schema,
     item_names,
-    noisy_total,
     taxonomy_tables,
 )
 from dpublish.noise.base import Noise
@@ -62,7 +67,7 @@ def noisy_itemsets(noise: Noise, numbers: Baskets, plan: Plan[PartitionSettings]
     """The mechanism. Measure the number of transactions; select partitions from the root of the
     taxonomy down, by noisy counts above public thresholds; measure the itemsets of the last."""
     taxonomy = plan.settings.taxonomy
-    total = noisy_total(noise, numbers, plan)
+    total = noisy_total(noise, numbers.records, plan.settings.count_epsilon, plan.schema)
     work = Partitioning(noise, numbers, taxonomy, plan.settings.rules)
     while work.waiting:
         work.split_next()
@@ -143,9 +148,6 @@ class SetPartition(Mechanism):
     10
     """
 
-    method: ClassVar[str] = "set-partition"
-    kind: ClassVar[str] = "itemsets"
-
     column: str = "items"
     basket: str | None = None
     separator: str | None = None
@@ -201,7 +203,7 @@ class SetPartition(Mechanism):
             settings=settings,
             forecast=asdict(forecast),
             sentences=_sentences(settings, forecast, schema, cost, self.max_items),
-            warnings=_warnings(settings, forecast, schema, self.max_items),
+            warnings=tuple(_warnings(settings, forecast, schema, self.max_items)),
         )
 
     def statistic(self, plan: Plan) -> Transactions:
@@ -233,24 +235,17 @@ class SetPartition(Mechanism):
                 f"false_partitions must be below 1, or false partitions would multiply; given "
                 f"{float(false_partitions):g}."
             )
-        unit = 2 * QUANTA * sensitivity / epsilon  # the noise scale of one quantum
-        constants = [
+        false_itemsets = exact(self.false_itemsets, "false_itemsets")
+        c1, c2 = (
             None if value is None else exact(value, name)
-            for value, name in ((self.c2, "c2"), (self.c1, "c1"))
-        ]
-        rules = [
-            partial(_threshold, unit, limit, constant)
-            for limit, constant in zip(
-                (false_partitions, exact(self.false_itemsets, "false_itemsets")),
-                constants,
-                strict=True,
-            )
-        ]
+            for value, name in ((self.c1, "c1"), (self.c2, "c2"))
+        )
+        unit = 2 * QUANTA * sensitivity / epsilon  # the noise scale of one quantum
         return Rules(
             epsilon=epsilon,
             sensitivity=sensitivity,
-            partition_threshold=rules[0],
-            leaf_threshold=rules[1],
+            partition_threshold=partial(_threshold, unit, false_partitions, c2),
+            leaf_threshold=partial(_threshold, unit, false_itemsets, c1),
             step_bits=STEP_BITS,
             leaf_bits=LEAF_BITS,
             max_partitions=self.max_partitions,
@@ -267,9 +262,8 @@ class SetPartition(Mechanism):
         for width, height in sorted(
             {(int(w), int(h)) for w, h in zip(widths, taxonomy.height, strict=True)}
         ):
-            scale = rules.scale_of(first)
             false = ((1 << width) - 1) * survival_probability(
-                scale, rules.partition_threshold(first, width, height)
+                rules.scale_of(first), rules.partition_threshold(first, width, height)
             )
             if false >= 1:
                 least = math.log((1 << width) - 1) / math.sqrt(2) / height
@@ -311,7 +305,7 @@ def forecast_of(taxonomy: Taxonomy, rules: Rules) -> Forecast:
             f"epsilon = {float(rules.epsilon):g} is too small for {taxonomy.items:,} items: no "
             f"count would pass."
         )
-    scale, worst_scale = float(rules.scale_of(first)), rules.scale_of(QUANTA)
+    worst_scale = rules.scale_of(QUANTA)
     # later splits may have more children than the first, and pass only with more
     deepest = max(
         one(first, int(children), int(above))
@@ -325,9 +319,9 @@ def forecast_of(taxonomy: Taxonomy, rules: Rules) -> Forecast:
         worst_itemset_threshold=worst,
         nodes=taxonomy.nodes,
         levels=height,
-        first_scale=scale,
+        first_scale=float(rules.scale_of(first)),
         first_threshold=threshold,
-        first_visible=threshold + 1 + math.ceil(scale * math.log(10)),
+        first_visible=visible_count(rules.scale_of(first), threshold),
         itemset_standard_deviation=laplace_deviation(worst_scale),
         itemset_error=counting_error(rules, taxonomy, first, deepest, itemsets=1),
     )
@@ -345,9 +339,8 @@ def counting_error(
     bound holds for itemsets of up to `typical_items` items, with the largest threshold that any
     split could have at that noise.
     """
-    splits = likely_splits(taxonomy, rules.typical_items)
-    scale = float(rules.scale_of(first))
-    reach = scale * math.log(itemsets * splits / (2 * THEOREM_DELTA))
+    chances = itemsets * likely_splits(taxonomy, rules.typical_items) / (2 * THEOREM_DELTA)
+    reach = float(rules.scale_of(first)) * math.log(chances)
     return itemsets * (threshold + max(0.0, reach))
 
 
@@ -419,25 +412,23 @@ def _sentences(
 
 def _warnings(
     settings: PartitionSettings, forecast: Forecast, schema: Schema, max_items: int | None
-) -> tuple[str, ...]:
-    out = []
+) -> Iterator[str]:
     if settings.items > FEW_ITEMS:
-        out.append(
+        yield (
             "For counts of items, pairs and rules expect smaller errors from frequent-itemsets. "
             "This method publishes whole transactions, as far as they repeat."
         )
     if settings.count_epsilon == 0:
-        out.append(
+        yield (
             "No number of transactions is published, so intervals have no upper bound (count_share "
             "= 0)."
         )
-    size = schema.size_or_nominal
+    size = schema.rows_or_nominal
     if size is None:
-        return tuple(out)
-    size *= schema.unit.max_rows
+        return
     needed = forecast.worst_itemset_threshold + 1
     if forecast.first_visible > size:
-        out.append(
+        yield (
             f"The first split needs about {forecast.first_visible:,} transactions and the schema "
             f"speaks of {size:,}: expect an "
             "empty release. Raise epsilon, declare fewer items or take a larger fanout."
@@ -448,10 +439,9 @@ def _warnings(
             if max_items is not None
             else "declare fewer items, or set max_items (2 or 3)"
         )
-        out.append(
+        yield (
             f"There are {size / settings.items:,.1f} transactions for each declared item, and an "
             f"itemset needs about {needed:,} of its own: at most {size // needed:,} itemsets can "
             f"be published, and far fewer if transactions seldom repeat. Expect most items to be "
             f"missing: raise epsilon, {advice}."
         )
-    return tuple(out)

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.declare.schema import PrivacyUnit, Schema
-from dpublish.declare.statistic import Statistic
+from dpublish.declare.statistic import Private, Statistic
 from dpublish.declare.taxonomy import OTHER_ITEM, Taxonomy
 from dpublish.errors import PlanError
-from dpublish.methods.field_types import Interval
+from dpublish.methods.field_types import Interval, require_pure
 from dpublish.privacy.cost import Cost
-from dpublish.privacy.plan import Plan, Settings
-
-if TYPE_CHECKING:  # workers of a cluster load this module, and none of noise
-    from dpublish.noise.base import Noise
+from dpublish.privacy.plan import Settings
 
 
 @dataclass(frozen=True)
@@ -43,16 +40,13 @@ class Transactions(Statistic):
         return (self.column,) if self.basket is None else (self.basket, self.column)
 
 
-@dataclass(frozen=True)
-class Baskets:
+@dataclass(frozen=True, repr=False)
+class Baskets(Private):
     """Non-empty transactions. Private. Record r holds `items[offsets[r]:offsets[r + 1]]`: codes,
     distinct and ascending."""
 
     offsets: NDArray[np.int64]
     items: NDArray[Any]
-
-    def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
-        return "Baskets(private)"
 
     @property
     def records(self) -> int:
@@ -82,9 +76,9 @@ def item_names(schema: Schema) -> tuple[str, ...]:
     )
 
 
-def transaction_unit(schema: Schema, basket: str | None) -> TransactionUnit:
-    """Whom the guarantee protects. Baskets of several rows need a unit column: one row of the file
-    is not a transaction."""
+def described_schema(schema: Schema, basket: str | None) -> Schema:
+    """The schema with its unit described in transactions: whom the guarantee protects. Baskets of
+    several rows need a unit column: one row of the file is not a transaction."""
     if basket is not None and schema.unit.column is None:
         raise PlanError(
             f"With basket = '{basket}' a transaction is many rows, so the unit cannot be one row. "
@@ -92,7 +86,8 @@ def transaction_unit(schema: Schema, basket: str | None) -> TransactionUnit:
             "(or the column that identifies a person) and max_rows_per_unit = 1 to [dataset]; it "
             "then counts transactions."
         )
-    return TransactionUnit(column=schema.unit.column, max_rows=schema.unit.max_rows)
+    unit = TransactionUnit(column=schema.unit.column, max_rows=schema.unit.max_rows)
+    return replace(schema, unit=unit)
 
 
 # What the methods for set-valued data share: reading a request, the noisy number of transactions,
@@ -105,10 +100,7 @@ DEFAULT_COUNT_SHARE = Fraction(1, 50)
 
 def check_request(schema: Schema, cost: Cost, what: str) -> None:
     check_items(schema, what)
-    if cost.kind != "pure" or cost.epsilon <= 0:
-        raise PlanError(
-            f"{what} costs a pure epsilon above 0: give epsilon = ... and leave delta and rho out."
-        )
+    require_pure(cost, f"{what} costs")
 
 
 def check_items(schema: Schema, what: str) -> None:
@@ -117,11 +109,6 @@ def check_items(schema: Schema, what: str) -> None:
             f"{what} needs set-valued data: a schema with [items]. '{schema.name}' declares "
             f"columns."
         )
-
-
-def described_schema(schema: Schema, basket: str | None) -> Schema:
-    """The schema with its unit described in transactions."""
-    return replace(schema, unit=transaction_unit(schema, basket))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,22 +120,6 @@ class ItemSettings(Settings):
     sensitivity: Fraction
     count_epsilon: Fraction
     partition_epsilon: Fraction
-
-
-def noisy_total(noise: Noise, numbers: Baskets, plan: Plan[ItemSettings]) -> dict[str, Any]:
-    """The number of non-empty transactions, which one unit moves by at most c under either
-    relation."""
-    epsilon = plan.settings.count_epsilon
-    if epsilon == 0:
-        return {"kind": "unknown", "value": None, "scale": None}
-    per_unit = Fraction(plan.schema.unit.max_rows)
-    answer = noise.laplace(
-        np.array([numbers.records], dtype=np.int64),
-        sensitivity=per_unit,
-        epsilon=epsilon,
-        label="total",
-    )
-    return {"kind": "noisy", "value": int(answer[0]), "scale": str(per_unit / epsilon)}
 
 
 def taxonomy_tables(taxonomy: Taxonomy, names: Sequence[str]) -> dict[str, dict[str, NDArray[Any]]]:

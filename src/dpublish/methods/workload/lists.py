@@ -17,10 +17,15 @@ from fractions import Fraction
 from typing import Any
 
 from dpublish.declare.domain import Domain
-from dpublish.methods.workload.measurement import noise_scale
-from dpublish.methods.workload.plan import Direct, best_direct, shortened, words_of
+from dpublish.methods.workload.plan import (
+    Direct,
+    best_direct,
+    shortened,
+    square_of_one,
+    words_of,
+)
 from dpublish.methods.workload.strategy import GRID, Part, asked_columns, mean_square
-from dpublish.privacy.budget_split import BudgetSplit, laplace_variance
+from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.workloads.query_classes import MixedQueries, QueryClass, members_of
 
 Groups = Sequence[Sequence[Part]]
@@ -36,10 +41,6 @@ class Together:
     domain: Domain
     direct: Direct
     share: Fraction = Fraction(1)
-
-
-def columns_asked(queries: QueryClass, domain: Domain) -> Domain:
-    return Domain(tuple(domain.axes[place] for place in asked_columns(queries, domain)))
 
 
 def weighed(groups: Groups, alone: Sequence[float]) -> list[list[Part]]:
@@ -63,7 +64,7 @@ def best_lists(
         return whole, [1.0 if found is None else found.mean_square]
     single: list[Together | None] = []
     for place, one in enumerate(classes):
-        seen = columns_asked(one, domain)
+        seen = Domain(tuple(domain.axes[at] for at in asked_columns(one, domain)))
         found = best_direct(one, domain, [groups[place]], budget, known, seen)
         where = domain if found is None or found.strategy else seen
         single.append(None if found is None else Together((place,), one, where, found))
@@ -109,15 +110,15 @@ def _shared(
 ) -> tuple[Together, ...]:
     """With shares of the budget that make the score least: errors go down as one over the share
     (Laplace), or its root (Gaussian)."""
-    root = 3 if budget.law == "laplace" else 2
-    wanted = [_score([one], alone) ** (1 / root) for one in way]
+    power = 1 / 3 if budget.law == "laplace" else 1 / 2
+    wanted = [_score([one], alone) ** power for one in way]
     whole = [max(1, math.floor(GRID * one / sum(wanted))) for one in wanted]
     whole[whole.index(max(whole))] += GRID - sum(whole)
     out = []
     for one, amount in zip(way, whole, strict=True):
         share = Fraction(amount, GRID)
-        held = budget.holding(budget.amount * share)
-        out.append(replace(one, share=share, direct=_with(one, held, known, parts)))
+        direct = _with(one, budget.holding(budget.amount * share), known, parts)
+        out.append(replace(one, share=share, direct=direct))
     return tuple(out)
 
 
@@ -125,9 +126,7 @@ def _with(one: Together, budget: BudgetSplit, known: int | None, parts: Groups) 
     """The same measurements for less."""
     made = one.direct
     if made.strategy is None:
-        scale = float(noise_scale(made.sensitivity, budget))
-        variance = laplace_variance(scale) if budget.law == "laplace" else scale
-        square = variance / one.queries.unit**2
+        square = square_of_one(made.sensitivity, budget, one.queries)
         return replace(made, mean_square=square, squares=(square,) * len(one.classes))
     squares = tuple(
         mean_square(
@@ -206,6 +205,5 @@ def told(one: Together, domain: Domain, budget: BudgetSplit, lists: int) -> list
     """What is measured for some classes."""
     if lists == 1:
         return words_of(one.direct, domain, budget)
-    lines = words_of(one.direct, domain, budget, "that")
     share = f"For {shortened(one.queries.text())}, {float(one.share):.1%} of the budget: "
-    return [share + line for line in lines]
+    return [share + line for line in words_of(one.direct, domain, budget, "that")]

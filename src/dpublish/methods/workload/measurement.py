@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpublish.models.residuals import Form, Grouping, Resolution
-from dpublish.privacy.budget_split import BudgetSplit, laplace_variance
+from dpublish.privacy.budget_split import BudgetSplit, noise_variance
 
 if TYPE_CHECKING:
     from dpublish.workloads.query_classes import Table
@@ -39,12 +39,10 @@ class Measurement:
 
     def scale(self, grouping: Grouping, budget: BudgetSplit) -> Fraction:
         """The scale of Laplace noise, or the square of sigma of Gaussian noise."""
-        moved, amount = self.sensitivity(grouping, budget), budget.amount * self.share
-        return moved / amount if budget.law == "laplace" else moved**2 / (2 * amount)
+        return budget.scale_for(self.sensitivity(grouping, budget), self.share)
 
     def variance(self, grouping: Grouping, budget: BudgetSplit) -> float:
-        scale = float(self.scale(grouping, budget))
-        return laplace_variance(scale) if budget.law == "laplace" else scale
+        return noise_variance(self.scale(grouping, budget), budget.law)
 
 
 def residual_sensitivity(radices: Sequence[int], budget: BudgetSplit) -> Fraction:
@@ -72,14 +70,6 @@ def root_above(value: Fraction) -> Fraction:
     root = math.isqrt(value.numerator * value.denominator * grid * grid)
     exact = root * root == value.numerator * value.denominator * grid * grid
     return Fraction(root if exact else root + 1, value.denominator * grid)
-
-
-def noise_scale(sensitivity: Fraction, budget: BudgetSplit) -> Fraction:
-    """The scale of Laplace noise, or the square of sigma of Gaussian noise, for all of the
-    budget."""
-    if budget.law == "laplace":
-        return sensitivity / budget.amount
-    return sensitivity**2 / (2 * budget.amount)
 
 
 def list_sensitivity(table: Table, budget: BudgetSplit) -> Fraction:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 
@@ -19,7 +19,8 @@ from dpublish.declare.schema import Schema
 from dpublish.declare.statistic import ContingencyTables, TableCounts
 from dpublish.errors import PlanError
 from dpublish.methods.base import CellCounts, Mechanism, Output, SparseCounts, Statistic
-from dpublish.methods.field_types import Interval
+from dpublish.methods.draws import noisy_counts
+from dpublish.methods.field_types import Interval, require_columns
 from dpublish.methods.histogram.mechanism import (
     public_rows,
     require_bins,
@@ -27,12 +28,7 @@ from dpublish.methods.histogram.mechanism import (
 )
 from dpublish.methods.query_list import true_answers, without_precision
 from dpublish.methods.workload.lists import Errors, Together, best_lists, squares_of, told
-from dpublish.methods.workload.measurement import (
-    Measurement,
-    list_sensitivity,
-    noise_scale,
-    padded,
-)
+from dpublish.methods.workload.measurement import Measurement, list_sensitivity, padded
 from dpublish.methods.workload.plan import (
     OTHERS,
     comparison,
@@ -64,13 +60,13 @@ def measured_tables(
         if one.form == "residual":
             exact = grouping.whole_residual(exact, one.at)
         values.append(
-            _noisy(
+            noisy_counts(
                 noise,
-                np.ascontiguousarray(exact).reshape(-1),
                 budget,
-                one.sensitivity(grouping, budget),
-                one.share,
+                np.ascontiguousarray(exact).reshape(-1),
                 label=f"{where}table {place + 1}",
+                share=one.share,
+                sensitivity=one.sensitivity(grouping, budget),
             )
         )
         facts.append(
@@ -80,7 +76,6 @@ def measured_tables(
                 "scale": str(one.scale(grouping, budget)),
             }
         )
-    sizes = [len(one) for one in values]
     return Output(
         facts={
             **_facts(settings),
@@ -89,7 +84,9 @@ def measured_tables(
         },
         tables={
             "measured": {
-                "table": np.repeat(np.arange(len(values), dtype=np.uint32), sizes),
+                "table": np.repeat(
+                    np.arange(len(values), dtype=np.uint32), [len(one) for one in values]
+                ),
                 "value": np.concatenate(values).astype(np.int64),
             }
         },
@@ -104,10 +101,9 @@ def measured_queries(
     table = queries.table(settings.domain)
     moved = list_sensitivity(table, budget)
     truth = true_answers(table, numbers, settings.domain)
-    values = _noisy(noise, truth, budget, moved, Fraction(1), label=f"{where}answers")
-    scale = noise_scale(moved, budget)
+    values = noisy_counts(noise, budget, truth, label=f"{where}answers", sensitivity=moved)
     return Output(
-        facts={**_facts(settings), "scale": str(scale)},
+        facts={**_facts(settings), "scale": str(budget.scale_for(moved, Fraction(1)))},
         tables={"answers": {"value": values}},
     )
 
@@ -136,21 +132,6 @@ def _places(some: Domain, domain: Domain) -> tuple[int, ...]:
     return tuple(domain.names.index(name) for name in some.names)
 
 
-def _noisy(
-    noise: Noise,
-    values: IntArray,
-    budget: BudgetSplit,
-    sensitivity: Fraction,
-    share: Fraction,
-    *,
-    label: str,
-) -> IntArray:
-    amount = budget.amount * share
-    if budget.law == "laplace":
-        return noise.laplace(values, sensitivity=sensitivity, epsilon=amount, label=label)
-    return noise.gaussian(values, sensitivity=sensitivity, rho=amount, label=label)
-
-
 def _facts(settings: WorkloadSettings) -> dict[str, Any]:
     return {
         "queries": settings.query_class.text(),
@@ -170,8 +151,10 @@ def table_at(numbers: TableCounts, one: Measurement, grouping: Grouping) -> IntA
 
 def _holding(numbers: TableCounts, wanted: set[int]) -> tuple[int, ...]:
     """The smallest counted table that has these columns."""
-    holding = [places for places in numbers.tables if wanted <= set(places)]
-    return min(holding, key=lambda some: (numbers.tables[some].size, some))
+    return min(
+        (places for places in numbers.tables if wanted <= set(places)),
+        key=lambda some: (numbers.tables[some].size, some),
+    )
 
 
 def cells_of(numbers: TableCounts, places: tuple[int, ...]) -> SparseCounts:
@@ -267,22 +250,17 @@ class Workload(Mechanism):
     'best'
     """
 
-    method: ClassVar[str] = "workload"
-    kind: ClassVar[str] = "workload"
-
     queries: QueryClass | str = "marginals:2"
     answer: Answer = "best"
     columns: Sequence[str] | None = None
     bins: Annotated[int | None, Interval(1)] = None
 
     def plan(self, schema: Schema, cost: Cost) -> Plan[WorkloadSettings]:
-        if schema.items is not None:
-            raise PlanError(
-                "A list of queries needs [columns]; this schema declares set-valued data ([items])."
-            )
+        require_columns(schema, "A list of queries needs")
         if self.answer not in get_args(Answer):
-            ways = ", ".join(get_args(Answer))
-            raise PlanError(f"answer must be one of {ways}, not {self.answer!r}.")
+            raise PlanError(
+                f"answer must be one of {', '.join(get_args(Answer))}, not {self.answer!r}."
+            )
         budget = BudgetSplit.of(cost, schema.relation)
         if budget.amount <= 0:
             raise PlanError("A list of queries costs an epsilon (with or without delta) or a rho.")
@@ -303,17 +281,14 @@ class Workload(Mechanism):
                 )
         known = public_rows(schema) if total_is_public(schema, domain) else None
         direct, alone = best_lists(queries, domain, groups, budget, known)
-        squares: dict[str, tuple[float, ...]] = {}
-        if direct:
-            squares["direct"] = squares_of(direct)
+        squares = {"direct": squares_of(direct)} if direct else {}
         plans: dict[str, tuple[Mechanism, Plan]] = {}
         reasons: dict[str, str] = {}
         for name in OTHERS:
             if self.answer in ("best", name):
                 consider(name, queries, coarse, cost, domain, bins, groups, plans, squares, reasons)
-        counts = [sum(part.count for part in parts) for parts in groups]
-        errors = Errors(queries, tuple(counts), tuple(alone), squares)
-        chosen = self._choose(errors, reasons, bool(direct), plans)
+        counts = tuple(sum(part.count for part in parts) for parts in groups)
+        errors = Errors(queries, counts, tuple(alone), squares)
         return self._planned(
             schema,
             cost,
@@ -325,7 +300,7 @@ class Workload(Mechanism):
             plans,
             errors,
             reasons,
-            chosen,
+            self._choose(errors, reasons, bool(direct), plans),
         )
 
     def statistic(self, plan: Plan[WorkloadSettings]) -> Statistic:
@@ -342,9 +317,8 @@ class Workload(Mechanism):
             return settings.method.run(noise, numbers, settings.inner)
         if settings.how == "lists":
             return measured_lists(noise, numbers, settings)
-        if settings.how == "queries":
-            return measured_queries(noise, numbers, settings)
-        return measured_tables(noise, numbers, settings)
+        measured = measured_queries if settings.how == "queries" else measured_tables
+        return measured(noise, numbers, settings)
 
     def _domain(self, schema: Schema, queries: QueryClass) -> tuple[Domain, int | None]:
         """The cells of the columns that the list looks at, and the bins of columns that declare
@@ -357,12 +331,12 @@ class Workload(Mechanism):
             if schema.size_or_nominal is None and self.bins is None and column.kind == "real":
                 require_bins(column)
         coarse = without_precision(schema, self.bins)
-        asked = asked_columns(queries, coarse.domain(names, bins=self.bins or 64))
-        kept = tuple(names[place] for place in asked)
+        every = coarse.domain(names, bins=self.bins or 64)
+        kept = tuple(names[place] for place in asked_columns(queries, every))
         bins = self.bins
-        if bins is None and schema.size_or_nominal is not None:
+        if bins is None and schema.rows_or_nominal is not None:
             wide = max(width_of(one, coarse.domain(kept, bins=64)) for one in members_of(queries))
-            bins = lei_bins(schema.size_or_nominal * schema.unit.max_rows, min(wide, len(kept)))
+            bins = lei_bins(schema.rows_or_nominal, min(wide, len(kept)))
         domain = coarse.domain(kept, bins=bins)
         if domain.size < 2:
             raise PlanError("The columns of the list have one cell: there is nothing to ask.")

@@ -20,12 +20,12 @@ from dpublish.methods.histogram.mechanism import CountSettings, Histogram
 from dpublish.methods.multiplicative_weights.mechanism import MultiplicativeWeights, WeightsSettings
 from dpublish.methods.net.mechanism import Net, NetSettings, multiset_at
 from dpublish.methods.query_list import multiset_scores, reweigh, weighted_answers
-from dpublish.methods.workload.measurement import list_sensitivity, noise_scale
+from dpublish.methods.workload.measurement import list_sensitivity
 from dpublish.methods.workload.strategy import Part, Strategy, best_strategy, mean_square
 from dpublish.models.noisy_counts import Suppression
 from dpublish.models.residuals import Grouping
 from dpublish.noise.base import IntArray
-from dpublish.privacy.budget_split import BudgetSplit, laplace_variance
+from dpublish.privacy.budget_split import BudgetSplit, noise_variance
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
 from dpublish.workloads.query_classes import (
@@ -68,10 +68,14 @@ def best_direct(
     """`groups` has the parts of each class of the list; `listed` the columns that it looks at,
     where these are not all."""
     classes = members_of(queries)
-    ranges = any(isinstance(one, Intervals | Predicates) for one in classes)
     public = known is not None
-    every = [part for parts in groups for part in parts]
-    strategy = best_strategy(every, domain, budget, rows_are_public=public, ranges=ranges)
+    strategy = best_strategy(
+        [part for parts in groups for part in parts],
+        domain,
+        budget,
+        rows_are_public=public,
+        ranges=any(isinstance(one, Intervals | Predicates) for one in classes),
+    )
     found = []
     if strategy is not None:
         squares = tuple(
@@ -80,17 +84,21 @@ def best_direct(
         )
         found.append(Direct(strategy, budget.sensitivity, strategy.mean_square, squares))
     try:
-        tables = all(isinstance(one, Marginals) for one in classes)
-        table = None if tables else queries.table(listed or domain)
+        only_tables = all(isinstance(one, Marginals) for one in classes)
+        table = None if only_tables else queries.table(listed or domain)
     except (PlanError, MemoryError):
         table = None
     if table is not None and (listed or domain).size <= MAX_LISTED:
         moved = list_sensitivity(table, budget)
-        scale = float(noise_scale(moved, budget))
-        variance = laplace_variance(scale) if budget.law == "laplace" else scale
-        square = variance / queries.unit**2
+        square = square_of_one(moved, budget, queries)
         found.append(Direct(None, moved, square, (square,) * len(groups)))
     return min(found, key=lambda one: one.mean_square, default=None)
+
+
+def square_of_one(sensitivity: Fraction, budget: BudgetSplit, queries: QueryClass) -> float:
+    """The mean square error of a query that is measured by itself."""
+    scale = budget.scale_for(sensitivity, Fraction(1))
+    return noise_variance(scale, budget.law) / queries.unit**2
 
 
 def consider(
@@ -121,15 +129,13 @@ def consider(
         reasons[name] = "it would use other bins"
         return
     plans[name] = (method, inner)
-    rows = schema.size_or_nominal
+    rows = schema.rows_or_nominal
     found = None
     if rows is not None and domain.size <= MAX_CELLS:
-        rows *= schema.unit.max_rows
         if name == "histogram":
             found = histogram_squares(groups, domain, rows, inner.settings)
         elif name == "net":
-            epsilon = float(cost.epsilon)
-            found = net_squares(domain, rows, inner.settings, epsilon)
+            found = net_squares(domain, rows, inner.settings, float(cost.epsilon))
         else:
             found = weights_squares(domain, rows, inner.settings)
     if found is None:
@@ -144,15 +150,14 @@ def shortened(text: str) -> str:
 
 def comparison(
     errors: Mapping[str, float], reasons: Mapping[str, str], chosen: str, answer: str
-) -> list[str]:
+) -> Iterator[str]:
     names = {"direct": "measuring directly"}
     said = [
         f"{names.get(name, name)} {error:,.4g}"
         for name, error in sorted(errors.items(), key=lambda one: one[1])
     ]
-    lines = []
     if said:
-        lines.append(
+        yield (
             f"Expected error of a query (root mean square, in rows): {'; '.join(said)}. Measuring "
             "directly has this error on any rows, and less where counts are small, since answers "
             "below 0 are raised to 0; the others were tried on two made-up tables, and the larger "
@@ -160,10 +165,8 @@ def comparison(
         )
     if reasons:
         each = "; ".join(f"{name} ({why[:90]})" for name, why in reasons.items())
-        lines.append(f"Not compared: {each}.")
-    what = names.get(chosen, chosen)
-    lines.append(f"Taken: {what}." if answer == "best" else f"Taken, as asked for: {what}.")
-    return lines
+        yield f"Not compared: {each}."
+    yield f"Taken{'' if answer == 'best' else ', as asked for'}: {names.get(chosen, chosen)}."
 
 
 def words_of(
@@ -175,8 +178,10 @@ def words_of(
     grouping, named = ours.strategy.grouping, []
     for one in sorted(ours.strategy.measurements, key=lambda one: -one.share)[:8]:
         columns = " x ".join(_resolved(domain, grouping, place, level) for place, level in one.at)
-        what = "residual of " if one.form == "residual" else ""
-        named.append(f"{what}{columns or 'all rows'} ({float(one.share):.1%})")
+        named.append(
+            f"{'residual of ' if one.form == 'residual' else ''}{columns or 'all rows'} "
+            f"({float(one.share):.1%})"
+        )
     count = len(ours.strategy.measurements)
     more = f" and {count - 8} more" if count > 8 else ""
     return [
@@ -260,8 +265,8 @@ def _larger(each: Iterable[Sequence[float]]) -> tuple[float, ...]:
 
 def _by_class(squares: Floats, queries: QueryClass, domain: Domain) -> list[float]:
     """Means over the queries of each class of a list."""
-    ends = np.cumsum([one.size(domain) for one in members_of(queries)])[:-1]
-    return [float(some.mean()) for some in np.split(squares, ends)]
+    sizes = [one.size(domain) for one in members_of(queries)]
+    return [float(some.mean()) for some in np.split(squares, np.cumsum(sizes)[:-1])]
 
 
 def _moments(
@@ -312,9 +317,8 @@ def weights_squares(
 ) -> tuple[float, ...] | None:
     """The same of multiplicative weights, run once on each stand-in with fewer passes; None where
     that would take long."""
-    if settings.queries * domain.size * settings.rounds > MAX_WORK:
-        return None
-    if settings.rounds**2 * domain.size * MAX_PASSES > MAX_WORK:
+    work = max(settings.queries, settings.rounds * MAX_PASSES)
+    if work * settings.rounds * domain.size > MAX_WORK:
         return None
     table = settings.query_class.table(domain)
     unit = settings.query_class.unit
@@ -367,5 +371,5 @@ def net_squares(
 def _uniform(name: str, count: int) -> Floats:
     """Numbers between 0 and 1 that are the same everywhere; they stand for noise in a forecast and
     for nothing else."""
-    drawn = np.frombuffer(hashlib.shake_128(name.encode()).digest(4 * count), dtype="<u4")
-    return (drawn + 0.5) / 2**32
+    drawn = hashlib.shake_128(name.encode()).digest(4 * count)
+    return (np.frombuffer(drawn, dtype="<u4") + 0.5) / 2**32

@@ -82,8 +82,9 @@ class Strategy:
 def asked_columns(queries: QueryClass, domain: Domain) -> tuple[int, ...]:
     """The columns that the queries look at."""
     if isinstance(queries, MixedQueries):
-        every = {place for one in queries.members for place in asked_columns(one, domain)}
-        return tuple(sorted(every))
+        return tuple(
+            sorted({place for one in queries.members for place in asked_columns(one, domain)})
+        )
     if isinstance(queries, Predicates):
         from dpublish.query.predicate import columns_of, parse_predicate
 
@@ -133,8 +134,7 @@ def parts_of(queries: QueryClass, domain: Domain) -> list[Part]:
 
 def _ranges(place: int, domain: Domain) -> Part:
     axis = domain.axes[place]
-    step = max(1, axis.base // 128)
-    ends = np.arange(0, axis.base, step)
+    ends = np.arange(0, axis.base, max(1, axis.base // 128))
     low, high = (side.reshape(-1, 1) for side in np.meshgrid(ends, ends))
     codes = np.arange(axis.cardinality)
     values = (codes >= low) & (codes <= high) & (low <= high)
@@ -171,9 +171,8 @@ def asked_squares(parts: Sequence[Part], grouping: Grouping) -> dict[Resolution,
     for part in parts:
         at = grouping.finest(part.places)
         if part.values is None:
-            whole = grouping.cells(at)
             squares = {
-                one: grouping.share_left(one) * grouping.cells(one) ** 2 / whole
+                one: grouping.share_left(one) * grouping.cells(one) ** 2 / grouping.cells(at)
                 for one in grouping.coarser(at)
             }
         else:
@@ -185,8 +184,7 @@ def asked_squares(parts: Sequence[Part], grouping: Grouping) -> dict[Resolution,
             }
         least = 1e-12 * max(squares.values())  # what rounding leaves of a residual is nothing
         for one, square in squares.items():
-            counts = part.weight * square if square > least else 0.0
-            asked[one] = asked.get(one, 0.0) + counts
+            asked[one] = asked.get(one, 0.0) + (part.weight * square if square > least else 0.0)
     return asked
 
 
@@ -207,8 +205,7 @@ def best_strategy(
 ) -> Strategy | None:
     """The tables and residuals with the least mean square error that was found; None where the
     list needs a table that is too large."""
-    plain = Grouping(tuple(Coarsening((axis.cardinality,)) for axis in domain.axes))
-    tried = [plain]
+    tried = [Grouping(tuple(Coarsening((axis.cardinality,)) for axis in domain.axes))]
     if ranges:
         tried += [
             Grouping(
@@ -241,18 +238,18 @@ def _optimised(
     needed = [one for one in asked if asked[one] > 0 and (one or not rows_are_public)]
     if len(asked) > MAX_RESIDUALS or not needed:
         return None
-    candidates = _candidates(targets, list(asked), grouping, rows_are_public)
-    each = [Measurement(form, at, Fraction(1)) for form, at in candidates]
+    each = [
+        Measurement(form, at, Fraction(1))
+        for form, at in _candidates(targets, list(asked), grouping, rows_are_public)
+    ]
     known = {one: place for place, one in enumerate(needed)}
     says = np.zeros((len(each), len(needed)))
     for row, one in enumerate(each):
-        variance = one.variance(grouping, budget)
-        for at, precision in _precisions(one, grouping, variance).items():
+        for at, precision in _precisions(one, grouping, budget).items():
             if at in known:
                 says[row, known[at]] = precision
     weights = np.array([asked[one] for one in needed]) / total_weight(parts)
-    shares = _descend(says, weights, 2 if budget.law == "laplace" else 1)
-    kept = _rounded(shares, says)
+    kept = _rounded(_descend(says, weights, 2 if budget.law == "laplace" else 1), says)
     measurements = tuple(
         Measurement(one.form, one.at, share) for one, share in zip(each, kept, strict=True) if share
     )
@@ -269,8 +266,9 @@ def mean_square(
         for one, square in asked_squares(parts, strategy.grouping).items()
         if square > 0 and (one or not rows_are_public)
     }
-    errs = squared_error(strategy.measurements, strategy.grouping, budget, needed)
-    return errs / total_weight(parts)
+    return squared_error(strategy.measurements, strategy.grouping, budget, needed) / total_weight(
+        parts
+    )
 
 
 def squared_error(
@@ -282,14 +280,15 @@ def squared_error(
     """The sum of the squares of what all queries err by."""
     total: dict[Resolution, float] = {}
     for one in measurements:
-        variance = one.variance(grouping, budget)
-        for at, precision in _precisions(one, grouping, variance).items():
+        for at, precision in _precisions(one, grouping, budget).items():
             total[at] = total.get(at, 0.0) + precision
     return sum(value / total[at] for at, value in asked.items())
 
 
-def _precisions(one: Measurement, grouping: Grouping, variance: float) -> dict[Resolution, float]:
-    return Measured(one.form, one.at, variance).precisions(grouping)
+def _precisions(
+    one: Measurement, grouping: Grouping, budget: BudgetSplit
+) -> dict[Resolution, float]:
+    return Measured(one.form, one.at, one.variance(grouping, budget)).precisions(grouping)
 
 
 def _candidates(
@@ -300,20 +299,19 @@ def _candidates(
 ) -> list[tuple[Form, Resolution]]:
     """Tables of the list and those they add up to, tables over more columns that hold several of
     them, and residuals."""
-    wide: set[Resolution] = set()
     places = sorted({place for at in targets for place, _ in at})
+    wide = {grouping.finest(places)}
     if len(places) <= 6:
-        wide = {
+        wide |= {
             grouping.finest(some)
             for width in range(2, len(places) + 1)
             for some in itertools.combinations(places, width)
         }
     elif len(targets) <= 40:
-        wide = {
+        wide |= {
             grouping.finest({place for place, _ in (*one, *other)})
             for one, other in itertools.combinations(targets, 2)
         }
-    wide.add(grouping.finest(places))
     tables = [at for at in closure if at or not rows_are_public]
     tables += sorted(at for at in wide - set(closure) if grouping.cells(at) <= MAX_TABLE)
     residuals = [
@@ -360,18 +358,15 @@ def _descend(says: Floats, weights: Floats, power: int) -> Floats:
     return best
 
 
-def _exchanged(shares: Floats) -> list[Floats]:
+def _exchanged(shares: Floats) -> Iterator[Floats]:
     """Shares with one of the larger ones given to something else, or with a third for something
     new."""
-    out = []
-    for place in range(min(len(shares), 200)):
-        one = np.eye(len(shares))[place]
-        out.append(2 / 3 * shares + one / 3)
+    for one in np.eye(len(shares))[:200]:
+        yield 2 / 3 * shares + one / 3
         for other in np.flatnonzero(shares > 0.02)[:12]:
             moved = shares + shares[other] * one
             moved[other] -= shares[other]
-            out.append(moved)
-    return out
+            yield moved
 
 
 def _starts(says: Floats, weights: Floats, *, few: bool) -> Iterator[Floats]:
