@@ -281,6 +281,19 @@ def test_pairs_get_more_of_the_budget_where_transactions_are_few() -> None:
     assert share(1, Cost.pure(Fraction(1, 1000))) == Fraction(1, 2)
 
 
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_pairs_and_larger_sets_leave_a_share_for_items(law: str) -> None:
+    """The largest share that the proof names, where all pairs are counted and few rows declared."""
+    cost = Cost.pure(1) if law == "laplace" else Cost.zcdp("1/2000")
+    found = []
+    for items, size in itertools.product((2, 3, 12, 20, 40, 600, 5000), (1, 100, 10**4, 10**7)):
+        shares = settings_of(items, cost, FrequentItemsets(), size=size).shares
+        found.append(
+            sum(share for name, share in shares.items() if "pairs" in name or "larger" in name)
+        )
+    assert max(found) == Fraction(17, 25)
+
+
 def test_consistent_values_are_the_nearest_in_order() -> None:
     values, spread = np.array([10.0, 12.0, 3.0]), np.array([1.0, 1.0, 4.0])
     fitted = ordered_fit(values, spread, [(1, 0), (2, 1)])
