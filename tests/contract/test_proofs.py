@@ -19,6 +19,9 @@ def test_a_proof_has_its_parts_and_current_hashes(path: Path) -> None:
         assert f"# {part}" in text or f"**{part}" in text, f"{path.name} has no part '{part}'"
     listed = list(proofs.covers(path))
     assert listed, f"{path.name} covers no code"
+    names = [cover.name for cover in listed]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    assert not twice, f"{path.name} covers {', '.join(twice)} more than once"
     stale = [cover.name for cover in listed if cover.actual != cover.recorded]
     assert not stale, (
         f"{path.name} was written for other code: read it again, then `make proofs` "
