@@ -33,6 +33,7 @@ from dpublish.methods.frequent_itemsets.cells import (
 from dpublish.methods.frequent_itemsets.plan import (
     FOCUS_ITEMS,
     KEEP,
+    PAIR_SHARE,
     FrequentSettings,
     Step,
     forecast_of,
@@ -383,13 +384,12 @@ class FrequentItemsets(Mechanism):
         self, items: int, budget: BudgetSplit, schema: Schema, look: Fraction
     ) -> tuple[Step | None, Step | None]:
         """How pairs are counted, and ranked. With many transactions for each pair of few items they
-        get a smaller share, and with few transactions a larger one."""
+        get a smaller share, and with few transactions a larger one if there are more than kept."""
         if items < 2 or self.pairs == 0:
             return None, None
-        share = share_of(
-            PAIR_ROWS * items * items, budget, schema, LEAST_PAIRS, most_for_pairs(budget, schema)
-        )
         every = min(items, BITS) * (min(items, BITS) - 1) // 2
+        most = PAIR_SHARE if every <= self.pairs else most_for_pairs(budget, schema)
+        share = share_of(PAIR_ROWS * items * items, budget, schema, LEAST_PAIRS, most)
         if every <= self.pairs or share < Fraction(1, 10):
             return Step(touched=look, counts=share), None
         return (

@@ -24,9 +24,9 @@ at the whole cost, and times the logarithm of how many times `keep` there are. U
 which grows with the root of a cap, such a part of it."""
 PAIR_SHARE, MOST_PAIRS = Fraction(20, 100), Fraction(1, 2)
 FEW_FOR_PAIRS = {"laplace": 3_500, "gaussian": 500}
-"""Of all: for pairs. They get more, up to the second number, in proportion to how many fewer
-transactions there are than five times these for each standard deviation that a count has at the
-whole cost (benchmarks/defaults/baskets.py --pairs)."""
+"""Of all: for pairs. If there are more than are kept they get more, up to the second number, in
+proportion to how many fewer transactions there are than five times these for each standard
+deviation that a count has at the whole cost (benchmarks/defaults/baskets.py --pairs)."""
 PAIR_NOISE = {"laplace": 3_500, "gaussian": 1_000}
 """Transactions for each such deviation below which the plan warns that pairs are lost in noise."""
 WORTH_NAMING = 1.1
