@@ -205,6 +205,7 @@ def main() -> None:
         lines["cut and Laplace"]["runs"] = given.runs
         pairs = [cut_pairs(baskets, items, truth, rng) for rng in rngs]
         lines["cut and Laplace"]["pairs"] = float(np.mean(pairs))
+        lines["cut and Laplace"]["pairs_missed"] = len(truth.pairs) - float(np.mean(pairs))
         methods: dict[str, tuple[Any, Cost]] = {
             f"frequent-itemsets, {law}": (FrequentItemsets(), cost) for law, cost in costs.items()
         }
@@ -223,6 +224,8 @@ def main() -> None:
             lines[label] = {
                 **mean(scores),
                 ERROR: standard_error([score["items"] for score in scores]),
+                "pairs_missed": len(truth.pairs) - float(np.mean([one["pairs"] for one in scores])),
+                "pairs_error": standard_error([score["pairs"] for score in scores]),
                 "runs": runs,
                 "named": named(plan, NEARER),
             }

@@ -128,6 +128,18 @@ def _basket_rows(name: str, lines: dict[str, dict[str, Any]]) -> list[dict[str, 
                 **{way: line["items"] for way, line in rest.items()},
             }
         )
+    ours = lines["frequent-itemsets"]
+    counting = {way: line for way, line in lines.items() if way not in ("pairs = 0", *methods())}
+    rows.append(
+        {
+            "task": f"frequent-itemsets, baskets ({name}): of the 50 most frequent pairs not found",
+            "methods": ["frequent-itemsets"],
+            "default": ours["pairs_missed"],
+            ERROR: ours["pairs_error"],
+            "runs": {"default": ours["runs"]} | {way: one["runs"] for way, one in counting.items()},
+            **{way: one["pairs_missed"] for way, one in counting.items()},
+        }
+    )
     return rows
 
 
