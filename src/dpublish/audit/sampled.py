@@ -342,7 +342,8 @@ def _parts_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     if value is None or isinstance(value, PLAIN):
         yield name or "value", value
     elif isinstance(value, Mapping | list | tuple):
-        for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+        items = value.items() if isinstance(value, Mapping) else enumerate(value)
+        for key, item in items:
             yield from _parts_of(f"{name}[{key!r}]", item)
     elif hasattr(value, "__dict__"):
         yield from _parts_of(name, vars(value))

@@ -254,11 +254,12 @@ class _Look:
         totals = [one for one in self.schema.totals if set(one.columns) <= set(present)]
         parts = [one for one in totals if one.where]
         counts = dict(zip(parts, self._rows_with(source, parts), strict=True))
-        self.problems += [
-            f"The public total of {one.describe()} is not what the rows have: {count:,}."
-            for one, count in ((one, counts.get(one, rows)) for one in totals)
-            if count != one.rows
-        ]
+        for one in totals:
+            count = counts.get(one, rows)
+            if count != one.rows:
+                self.problems.append(
+                    f"The public total of {one.describe()} is not what the rows have: {count:,}."
+                )
 
     def _rows_with(self, source: Source, facts: Sequence[Fact]) -> list[int]:
         """How many rows satisfy the condition of each rule or total."""

@@ -160,17 +160,18 @@ def _frictionless(one: Mapping[str, Any], book: Mapping[str, Any]) -> Entry:
     )
 
 
-def _croissant(one: Mapping[str, Any]) -> Entry:
-    kinds = one.get("dataType", [])
-    words = {
-        str(kind).rpartition(":")[2] for kind in ([kinds] if isinstance(kinds, str) else kinds)
-    }
+def _croissant(field: Mapping[str, Any]) -> Entry:
+    kinds = field.get("dataType", [])
+    words = {str(one).rpartition(":")[2] for one in ([kinds] if isinstance(kinds, str) else kinds)}
+    kind = "boolean" if "Boolean" in words else ""
+    if "Float" in words:
+        kind = "real"
     return Entry(
-        one["name"].rpartition("/")[2],
-        description=one.get("description", ""),
-        kind="real" if "Float" in words else "boolean" if "Boolean" in words else "",
-        low=_bound(one.get("minValue")),
-        high=_bound(one.get("maxValue")),
+        field["name"].rpartition("/")[2],
+        description=field.get("description", ""),
+        kind=kind,
+        low=_bound(field.get("minValue")),
+        high=_bound(field.get("maxValue")),
     )
 
 
@@ -332,4 +333,8 @@ def _unique(labels: Mapping[str, str], levels: set[str]) -> dict[str, str]:
     """Labels that stand for one level each: others would make conditions ambiguous."""
     said = {code: _line(text) for code, text in labels.items()}
     often = Counter(said.values())
-    return {c: t for c, t in said.items() if often[t] == 1 and (t not in levels or t == c)}
+    return {
+        code: text
+        for code, text in said.items()
+        if often[text] == 1 and (text not in levels or text == code)
+    }

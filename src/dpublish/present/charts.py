@@ -54,9 +54,8 @@ def bar_chart(bars: Sequence[Bar], title: str) -> str:
         or 1.0
     )
     bent = spans_decades(np.array([bar.drawn()[0] for bar in bars]))
-    left = _LEFT + _LETTER * max(
-        0, max((len(shortened(bar.label, _LABEL_LENGTH)) for bar in bars), default=0) - _SHORT_LABEL
-    )
+    widest = max((len(shortened(bar.label, _LABEL_LENGTH)) for bar in bars), default=0)
+    left = _LEFT + _LETTER * max(0, widest - _SHORT_LABEL)
     room = _WIDTH - left - _RIGHT
 
     def along(number: float) -> float:

@@ -204,13 +204,20 @@ class Table:
         least, most = self.bounds
         value, sums = self.mean_value(), self.sums
 
-        def limits(low: Callable[[Floats], float]) -> tuple[float, float]:
+        def limits(least_sum: Callable[[Floats], float]) -> tuple[float, float]:
             """The least and the largest mean that the lower limits of sums do not rule out."""
-            high = _last(lambda mean: -low(-self.amounts(mean, top=True)), value, most)
-            return -_last(lambda mean: -low(self.amounts(-mean, top=False)), -value, -least), high
 
-        noisy, sure = limits(lambda amounts: sums.low(amounts, alpha / 2)), limits(sums.sure)
-        return Found(value, *noisy, *sure)
+            def above(mean: float) -> float:
+                return -least_sum(-self.amounts(mean, top=True))
+
+            def below(mean: float) -> float:
+                return -least_sum(self.amounts(mean, top=False))
+
+            return -_last(lambda mean: below(-mean), -value, -least), _last(above, value, most)
+
+        low, high = limits(lambda amounts: sums.low(amounts, alpha / 2))
+        sure_low, sure_high = limits(sums.sure)
+        return Found(value, low, high, sure_low, sure_high)
 
     def sum(self, alpha: float) -> Found:
         assert self.sums is not None

@@ -359,9 +359,12 @@ class _Rewriter:
         expanded: list[Tree] = []
         for item in tree.expressions:
             star = item.this if isinstance(item, exp.Column) else item
-            if isinstance(star, exp.Star) and any(star.args.values()):
+            if not isinstance(star, exp.Star):
+                expanded.append(item)
+                continue
+            if any(star.args.values()):
                 raise QueryError("'*' takes no except or replace here.")
-            expanded += map(named_column, source.columns) if isinstance(star, exp.Star) else [item]
+            expanded += map(named_column, source.columns)
         tree.set("expressions", expanded)
 
     def _names(self, tree: Tree) -> dict[str, Tree]:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, reduce
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
@@ -334,9 +334,15 @@ class Counted(Protocol):
     def quantile_of(self, tree: Tree, share: float, where: Where, level: float) -> Estimate: ...
 
 
-_Group = Mapping[Any, tuple[int, set[int]] | Chosen]
-"""What a SELECT groups by: for every value that a line can show, the cells of its rows; of a column
-its place and the codes, those of its flag too."""
+class _Codes(NamedTuple):
+    """Some codes of one column; those of its flag are looked for together with them."""
+
+    place: int
+    codes: set[int]
+
+
+_Group = Mapping[Any, _Codes | Chosen]
+"""What a SELECT groups by: for every value that a line can show, the cells of its rows."""
 
 
 @dataclass(frozen=True)
@@ -377,16 +383,16 @@ class CellsSay:
 def _group(item: Tree, flags: Mapping[str, str], domain: Domain) -> _Group:
     plain = column_or_none(item, (*domain.names, *flags))
     if plain is None:
-        return {value: _whole(one) for value, one in expression_keys(item, domain).items()}
+        return {value: _as_codes(one) for value, one in expression_keys(item, domain).items()}
     place = domain.names.index(flags.get(plain, plain))
     codes = _by_value(domain.axes[place], flag=plain in flags)
-    return {value: (place, some) for value, some in codes.items()}
+    return {value: _Codes(place, some) for value, some in codes.items()}
 
 
-def _whole(cells: Chosen) -> tuple[int, set[int]] | Chosen:
-    """Whole values of one column as such: a condition has an answer beside any other."""
+def _as_codes(cells: Chosen) -> _Codes | Chosen:
+    """Whole values of one column as codes: a condition has an answer beside any other."""
     if len(cells.places) == 1 and np.array_equal(cells.inside, cells.touched):
-        return cells.places[0], set(np.flatnonzero(cells.inside).tolist())
+        return _Codes(cells.places[0], set(np.flatnonzero(cells.inside).tolist()))
     return cells
 
 
@@ -421,9 +427,9 @@ def _rows(
             # a value that the engine made of an expression in another way than its cells have it
             raise QueryError("it is not known which rows a line counts")
         one = group[value]
-        if not isinstance(one, Chosen):
-            place, some = one  # a column and its flag speak of the same codes
-            codes[place] = codes.get(place, some) & some
+        if isinstance(one, _Codes):
+            # a column and its flag speak of the same codes
+            codes[one.place] = codes.get(one.place, one.codes) & one.codes
         elif one.places:  # else a constant, which is the same for every row
             found = one if found is None else _both(found, one, domain)
     parts: list[Node] = [test(place, frozenset(some)) for place, some in codes.items()]

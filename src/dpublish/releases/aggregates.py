@@ -222,8 +222,9 @@ class AggregatesRelease(Release):
             and tables[0].sums.independent
             and not (tables[0].touched & tables[1].touched).any()
         )
-        found = [self._mean(asked, node, alpha if together else alpha / 2)[0] for node in nodes]
-        notes = map(self._note, (asked, asked), nodes, found, tables)
+        part = alpha if together else alpha / 2
+        found = [self._mean(asked, node, part)[0] for node in nodes]
+        notes = [self._note(asked, *one) for one in zip(nodes, found, tables, strict=True)]
         note = next((one for one in notes if one != COUNTED), COUNTED)
         return difference(*found, independent=together).estimate(level, "difference", note)
 

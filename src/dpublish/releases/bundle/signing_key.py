@@ -100,11 +100,11 @@ class SigningKey:
             (public, (self.public_line() + "\n").encode()),
         ):
             try:
-                with (
-                    public.open("xb")
-                    if place is public
-                    else os.fdopen(open_owned(path, os.O_WRONLY | os.O_EXCL), "wb")
-                ) as file:
+                if place is public:
+                    file = public.open("xb")
+                else:
+                    file = os.fdopen(open_owned(path, os.O_WRONLY | os.O_EXCL), "wb")
+                with file:
                     write_through(file, content)
             except FileExistsError:
                 raise InputError(taken.format(place)) from None

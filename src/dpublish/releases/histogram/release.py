@@ -137,7 +137,7 @@ class HistogramRelease(CellsRelease, ResampledRelease):
         """Counts of every combination of codes of the named columns: labels, count, standard_error,
         low, high."""
         indexes = named_columns(self.domain, columns)
-        marginal_shape(self.domain, indexes)
+        marginal_shape(self.domain, indexes)  # which refuses tables that are too large
         return marginal_frame(self.domain, indexes, self._group_answers(indexes, level).figures())
 
     def sql(self, query: str, *, level: float | None = 0.95) -> pl.DataFrame:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -23,12 +23,22 @@ BOXES_SCHEMA: dict[str, Any] = {"depth": pl.UInt8, "prefix": pl.UInt64}
 COUNTS_SCHEMA: dict[str, Any] = {"count": pl.Int64}
 
 
-def read_tree(
-    manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]
-) -> tuple[TreeShape, Boxes, Fraction, Hierarchy, int | None, str | None]:
-    """The grid, the boxes, the scale of the noise, the groups that were counted, the public number
-    of rows, and how rows without a value were counted (see `missing_rule` of the mechanism). Raises
-    a BundleError unless facts and tables fit together."""
+class ReadTree(NamedTuple):
+    """What a bundle says, once it was believed."""
+
+    shape: TreeShape
+    boxes: Boxes
+    total: int | None
+    """The public number of rows; None where it is private, and in bundles written before totals
+    were."""
+    hierarchy: Hierarchy
+    scale: Fraction
+    missing: str | None
+    """How rows without a value were counted: see `missing_rule` of the mechanism."""
+
+
+def read_tree(manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> ReadTree:
+    """Raise a BundleError unless facts and tables fit together."""
     facts = table(manifest, "facts", "manifest")
     scale = fraction(facts, "scale", "facts")
     text(facts, "tree", "facts")
@@ -44,7 +54,6 @@ def read_tree(
     depth, prefix = (tables["boxes"][name].to_numpy() for name in BOXES_SCHEMA)
     boxes = Boxes(depth.astype(np.int64), prefix)
     _check_boxes(shape, boxes)
-    # none where the number of rows is private, and in bundles written before totals were
     known = facts.get("total") is not None
     total = whole(facts, "total", "facts", limit=MAX_COUNT, lowest=1) if known else None
     fanout = whole(facts, "fanout", "facts", limit=MAX_BOXES, lowest=1)
@@ -61,7 +70,9 @@ def read_tree(
         )
     if not within_limits(tables["counts"]["count"].to_numpy()):
         raise BundleError("counts.parquet holds a count that is not believable.")
-    return shape, boxes, scale, hierarchy, total, missing
+    return ReadTree(
+        shape=shape, boxes=boxes, total=total, hierarchy=hierarchy, scale=scale, missing=missing
+    )
 
 
 def _missing_of(facts: Mapping[str, Any], shape: TreeShape, *, fixed: bool) -> str | None:

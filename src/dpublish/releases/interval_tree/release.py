@@ -77,8 +77,10 @@ class IntervalTreeRelease(AggregatesRelease):
 
     def parse(self) -> None:
         read = read_tree(self.manifest, self.tables)
-        self.shape, self.boxes, scale, self.hierarchy, self.total, self.missing = read
-        self.noise_variance = laplace_cumulants(scale)[0]
+        self.shape, self.boxes = read.shape, read.boxes
+        self.total, self.hierarchy = read.total, read.hierarchy
+        self.missing = read.missing
+        self.noise_variance = laplace_cumulants(read.scale)[0]
         self._noisy: Ints = self.tables["counts"]["count"].to_numpy()[: self.hierarchy.measures]
         # limits rest on these: their errors are those of the noise, whatever the data look like
         listed: Floats = self.hierarchy.estimates(self._noisy, self.total)

@@ -127,8 +127,9 @@ def _even(first: float, last: float, most: int) -> Floats:
 def _quantiles(release: IntervalTreeRelease) -> Section:
     rows = []
     for share in SHARES:
-        found, low, high = map(_shown, (release.quantile(share), *release.quantile_limits(share)))
-        rows.append((f"{share:.0%} of the rows lie below", found, f"{low} to {high}"))
+        found, (low, high) = release.quantile(share), release.quantile_limits(share)
+        limits = f"{_shown(low)} to {_shown(high)}"
+        rows.append((f"{share:.0%} of the rows lie below", _shown(found), limits))
     return Section("Quantiles", [Table(("", "estimate", "95% interval"), rows, right=(1, 2))])
 
 

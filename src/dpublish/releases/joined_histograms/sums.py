@@ -61,7 +61,7 @@ def table_sums(
             lambda one: max(0.0, float(one.ravel() @ spread @ one.ravel())),
             estimates,
             noise,
-            not np.any(covariance - np.diag(np.diag(covariance))),
+            independent=not np.any(covariance - np.diag(np.diag(covariance))),
         )
     if len(features) == 1:
         found = intervals.combined(features[0], by_label=target in places)
@@ -86,11 +86,13 @@ def table_sums(
             found = some
         return found
 
+    # no level was counted with another
+    single = tuple(len(group_of) for group_of in table.groups) == table.counts.shape[:-1]
     return TableSums(
         table.counts,
         least,
         lambda one: table.variance * float((one**2).sum()),
         estimates,
         noise,
-        tuple(map(len, table.groups)) == table.counts.shape[:-1],
+        independent=single,
     )

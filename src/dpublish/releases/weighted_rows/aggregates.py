@@ -115,7 +115,7 @@ class Rows:
 
     def error(self, share: float, error: float) -> float:
         """The standard error of a number of rows that is a share with a standard error of them."""
-        return math.hypot(error * self.value, share * _half_width(self.low, self.high, self.level))
+        return math.hypot(error * self.value, share * _error_of(self.low, self.high, self.level))
 
     def of(self, share: float, low: float, high: float) -> tuple[float, float, float]:
         """Value, low and high of a number of rows that is a share of them."""
@@ -166,7 +166,7 @@ def _all_rows(release: WeightedRowsRelease, level: float) -> Estimate:
         )
     return Estimate(
         min(max(rows, low), high),
-        _half_width(low, high, level),
+        _error_of(low, high, level),
         low,
         high,
         float(level),
@@ -213,7 +213,7 @@ def ratio_of(release: WeightedRowsRelease, of: str, to: str, level: float) -> Es
     worst = _least_sure([one, other])
     return Estimate(
         min(max(value, low), high),
-        _half_width(low, high, level),
+        _error_of(low, high, level),
         low,
         high,
         float(level),
@@ -258,7 +258,7 @@ def quantile_of(
     basis = _least_sure(below).basis or "counted"
     return Estimate(
         min(max(value, least), most),
-        _half_width(least, most, level),
+        _error_of(least, most, level),
         least,
         most,
         float(level),
@@ -309,6 +309,6 @@ def _least_sure(found: Sequence[Estimate]) -> Estimate:
     return max(found, key=lambda one: list(NOTES).index(one.basis or "counted"))
 
 
-def _half_width(low: float, high: float, level: float) -> float:
-    """Half the width of an interval in normal quantiles."""
+def _error_of(low: float, high: float, level: float) -> float:
+    """The standard error of a normal law that has this interval at this level."""
     return (high - low) / (2 * normal_quantile((1 - check_level(level)) / 2))

@@ -53,9 +53,9 @@ class RowsSay:
             _words(one) if isinstance(one, exp.Column) else f"({_words(one)})"
             for one in asked.groups.values()
         ]
+        found = lines.select(list(asked.groups)).iter_rows() if keys else [()]
         return [
-            " and ".join([*map(value_condition, keys, line), *given]) or None
-            for line in (lines.select(list(asked.groups)).iter_rows() if keys else [()])
+            " and ".join([*map(value_condition, keys, values), *given]) or None for values in found
         ]
 
     def count(self, rows: str | None, level: float) -> Estimate:
