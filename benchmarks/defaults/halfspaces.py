@@ -6,7 +6,7 @@ Made-up tables of two to eight columns are published by each in several sizes an
 epsilons; the figures are mean errors of random halfspaces as a share of the rows. Columns depend on
 each other ("normal", "clusters") or hardly do ("apart", "apart skewed"): joined histograms miss
 what no chosen pair of columns tells, a tree pays for every column. At the end stand the power laws
-that `methods/halfspaces/forecast.py` works with: how the error falls with rows times epsilon, for
+that `methods/halfspaces/mechanism.py` works with: how the error falls with rows times epsilon, for
 each number of columns. No real data is read here.
 """
 

@@ -15,9 +15,7 @@ import numpy as np
 from settings import setting
 
 from dpublish.methods.importance_weights.mechanism import ImportanceWeights
-from dpublish.methods.importance_weights.records import read_amounts
 from dpublish.noise.source import SeededNoise
-from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.cost import Cost
 
 DELTA = "1e-9"
@@ -48,7 +46,7 @@ def main() -> None:
     table, facts = content.tables["coefficients"], content.facts
     axes = [[place] for place in range(len(given.names))] + [list(pair) for pair in facts["pairs"]]
     groups, values = np.asarray(table["group"]), np.asarray(table["value"], dtype=float)
-    steps = read_amounts(plan.facts["purse"], BudgetSplit.of(plan.cost, plan.schema.relation))
+    steps = plan.settings.amounts
     amounts = [*steps.tables, *[steps.pair_table] * (len(axes) - len(steps.tables))]
     parts: dict[str, Any] = {"tables": len(axes)}
     for i, axis in enumerate(axes):  # what was bought, for a peer to fit too
