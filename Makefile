@@ -1,6 +1,6 @@
 # make demo     set up, then publish, query, plot and verify a small release
 # make demo-serve  set up, then start the office with invented patients and print its address
-# make test     set up, then lint, types and all tests (allow half an hour on 2 cores)
+# make test     set up, then lint, types and all tests (about twelve minutes on 2 idle cores)
 # make test-lowest  all tests with the lowest versions that pyproject.toml allows
 # make test-newest  all tests on the newest Python that all dependencies have wheels for
 # make nightly  all tests and the long audits, fuzzing and fault runs, with the time of each part
