@@ -18,12 +18,13 @@ from typing import ClassVar
 import numpy as np
 
 import dpublish as dp
+from dpublish.arrays import Ints
 from dpublish.curator.sessions import answers as online_queries
 from dpublish.ledger import crashpoints
 from dpublish.methods.online.base import Opening
 from dpublish.methods.online.kernels import reweight
 from dpublish.methods.online.state import OnlineSettings
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 from dpublish.noise.source import SeededNoise
 
 SCHEMA = (
@@ -39,7 +40,7 @@ class Noted(dp.OnlineMultiplicativeWeights):
 
     drawn: ClassVar[Path]
 
-    def begin(self, noise: Noise, counts: IntArray, settings: OnlineSettings) -> Opening:
+    def begin(self, noise: Noise, counts: Ints, settings: OnlineSettings) -> Opening:
         opening = super().begin(noise, counts, settings)
         with self.drawn.open("ab") as file:
             file.write(json.dumps(dict(opening.public), default=str).encode() + b"\n")

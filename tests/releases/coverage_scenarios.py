@@ -9,11 +9,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Flags
 from dpublish.models.noisy_counts import Suppression, noise_sum_quantile
 from dpublish.releases.histogram.intervals import CellSums, Question, Total, answer
 
 Counts = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 def draw_noise(generator: np.random.Generator, scale: Fraction, shape: tuple[int, ...]) -> Counts:

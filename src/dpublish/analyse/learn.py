@@ -13,9 +13,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.analyse.predict import row_codes
+from dpublish.arrays import Floats
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
-from dpublish.models.linear_features import FloatArray
 from dpublish.releases.frames import Codes, Weights, column_values
 
 if TYPE_CHECKING:
@@ -240,14 +240,14 @@ class LinearModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def fit(self, rows: Any, y: Any = None, sample_weight: Any = None) -> LinearModelClassifier:
         return self
 
-    def decision_function(self, rows: Any) -> FloatArray:
+    def decision_function(self, rows: Any) -> Floats:
         scores = self.release.decision_function(rows)
         if scores.shape[1] > 1:
             return scores[:, self._order]
         # the one score speaks for the second declared level
         return scores[:, 0] if self._order[1] == 1 else -scores[:, 0]
 
-    def predict_proba(self, rows: Any) -> FloatArray:
+    def predict_proba(self, rows: Any) -> Floats:
         return self.release.predict_proba(rows)[:, self._order]
 
     def predict(self, rows: Any) -> NDArray[Any]:

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
+from dpublish.arrays import Floats
 from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.encode import encode_frame
 from dpublish.errors import InputError, QueryError
@@ -134,8 +135,6 @@ def predict_rows(release: LinearModelRelease, rows: pl.DataFrame) -> Predictions
 #
 # Rows may be weighted, so a weighted release can be scored as it is. Ties count one half.
 
-FloatArray = NDArray[np.float64]
-
 
 def hand_till_auc(
     labels: ArrayLike,
@@ -184,7 +183,7 @@ def hand_till_auc(
 
 def _checked(
     scores: ArrayLike, weights: ArrayLike | None, shape: tuple[int, ...]
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[Floats, Floats]:
     values = np.asarray(scores, dtype=np.float64)
     weight = np.ones(shape) if weights is None else np.asarray(weights, dtype=np.float64)
     if len(shape) != 1 or values.shape != shape or weight.shape != shape:
@@ -194,7 +193,7 @@ def _checked(
     return values, weight
 
 
-def _area(positive: NDArray[np.bool_], scores: FloatArray, weights: FloatArray) -> float | None:
+def _area(positive: NDArray[np.bool_], scores: Floats, weights: Floats) -> float | None:
     """The weighted area, or None when a class has no weight."""
     place = np.unique(scores, return_inverse=True)[1].reshape(-1)
     size = int(place.max()) + 1 if place.size else 0

@@ -19,6 +19,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats
 from dpublish.declare.domain import Axis
 from dpublish.errors import QueryError, did_you_mean
 from dpublish.estimate import Estimate, check_level, whole_number
@@ -138,8 +139,6 @@ def _numbers(values: Floats) -> Floats:
         raise QueryError("The function gave a number that is not finite.")
     return found
 
-
-Floats = NDArray[np.float64]
 
 MAX_CELLS = 1 << 20
 _STEPS = 50

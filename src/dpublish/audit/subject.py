@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Words
 from dpublish.audit.neighbours import row_pairs, rows_of, unit_pairs
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.declare.statistic import (
-    CellArray,
     CellCounts,
     CodedRows,
     ContingencyTables,
@@ -100,7 +100,7 @@ def _cells_of(columns: Sequence[NDArray[Any]], fine: Domain, domain: Domain) -> 
     return _counted(cells)
 
 
-def _counted(cells: CellArray) -> SparseCounts:
+def _counted(cells: Words) -> SparseCounts:
     return SparseCounts.summed(cells, np.ones(cells.size, dtype=np.int64))
 
 

@@ -21,9 +21,9 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpublish.arrays import Flags, Words
 from dpublish.counting.kernels import choose_rows, hash_texts
 from dpublish.declare.domain import MAX_CELLS
-from dpublish.declare.statistic import CellArray
 from dpublish.sources.units import join_units, spelled_units, unit_values
 
 KEY_BYTES = 16
@@ -34,11 +34,10 @@ _MAX_PARTS = 1 << 20
 
 T = TypeVar("T")
 Progress = Callable[[int], None]
-Flags = NDArray[np.bool_]
 Columns = list[NDArray[Any]]
 """Rows as columns of equal length."""
 
-Said = Callable[[NDArray[np.int64]], tuple[CellArray, NDArray[np.int64]]]
+Said = Callable[[NDArray[np.int64]], tuple[Words, NDArray[np.int64]]]
 """What some rows say: words end to end, and where those of each row start and the last ones end."""
 
 
@@ -78,7 +77,7 @@ def keep_rows(units: pl.Series, said: Said, c: int, key: bytes) -> Flags:
     return keep
 
 
-def unit_hashes(units: pl.Series, key: bytes) -> CellArray:
+def unit_hashes(units: pl.Series, key: bytes) -> Words:
     """SipHash-2-4 of each unit's spelling, under the key."""
     texts = spelled_units(units).cast(pl.Binary).rechunk().to_arrow().cast(pa.large_binary())
     _, ends, data = texts.buffers()
@@ -139,7 +138,7 @@ def _of_part(
     return [column[keep] for column in columns], mine.filter(pl.Series(keep))
 
 
-def numbers_said(numbers: CellArray) -> Said:
+def numbers_said(numbers: Words) -> Said:
     """Rows that say one number each."""
     return lambda rows: (numbers[rows], np.arange(rows.size + 1, dtype=np.int64))
 
@@ -147,17 +146,17 @@ def numbers_said(numbers: CellArray) -> Said:
 def codes_said(codes: Sequence[NDArray[Any]], shape: Sequence[int]) -> Said:
     """Rows of codes: mixed-radix numbers of neighbouring columns, as many as fit into 2^63."""
 
-    def said(rows: NDArray[np.int64]) -> tuple[CellArray, NDArray[np.int64]]:
+    def said(rows: NDArray[np.int64]) -> tuple[Words, NDArray[np.int64]]:
         words = pack_codes([column[rows] for column in codes], shape)
         return words.ravel(), np.arange(rows.size + 1, dtype=np.int64) * words.shape[1]
 
     return said
 
 
-def pack_codes(codes: Sequence[NDArray[Any]], shape: Sequence[int]) -> CellArray:
+def pack_codes(codes: Sequence[NDArray[Any]], shape: Sequence[int]) -> Words:
     """The words of rows of codes, one row each. A domain of at most 2^63 cells has one word, the
     number of the cell."""
-    packed: list[CellArray] = []
+    packed: list[Words] = []
     for members in word_columns(shape):
         word = codes[members[0]].astype(np.uint64)
         for column in members[1:]:
@@ -179,7 +178,7 @@ def word_columns(shape: Sequence[int]) -> list[list[int]]:
     return out
 
 
-def unpack_codes(words: CellArray, shape: Sequence[int]) -> list[NDArray[np.uint32]]:
+def unpack_codes(words: Words, shape: Sequence[int]) -> list[NDArray[np.uint32]]:
     """The codes that `pack_codes` made words of."""
     out: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)] * len(shape)
     for place, members in enumerate(word_columns(shape)):
@@ -193,7 +192,7 @@ def unpack_codes(words: CellArray, shape: Sequence[int]) -> list[NDArray[np.uint
 def lists_said(items: NDArray[Any], offsets: NDArray[np.int64]) -> Said:
     """Rows that say a list of item codes each."""
 
-    def said(rows: NDArray[np.int64]) -> tuple[CellArray, NDArray[np.int64]]:
+    def said(rows: NDArray[np.int64]) -> tuple[Words, NDArray[np.int64]]:
         chosen_items, chosen_offsets = take_lists(items, offsets, rows)
         return chosen_items.astype(np.uint64), chosen_offsets
 

@@ -19,6 +19,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dpublish.arrays import Ints, Words
 from dpublish.counting.bound import (
     Columns,
     Progress,
@@ -45,13 +46,7 @@ from dpublish.counting.kernels import (
 from dpublish.declare.domain import MAX_CELLS, Domain
 from dpublish.declare.encode import CodeArray, Encoder, code_dtype
 from dpublish.declare.schema import Schema
-from dpublish.declare.statistic import (
-    CellArray,
-    ContingencyTables,
-    IntArray,
-    SparseCounts,
-    TableCounts,
-)
+from dpublish.declare.statistic import ContingencyTables, SparseCounts, TableCounts
 from dpublish.errors import SchemaError, refuse
 from dpublish.sources.sources import Source
 
@@ -312,7 +307,7 @@ class _CellBuilder:
                 self._groups.append([(column, cardinality)])
                 self._sizes.append(cardinality)
 
-    def fill(self, codes: Sequence[CodeArray], start: int, stop: int, out: CellArray) -> None:
+    def fill(self, codes: Sequence[CodeArray], start: int, stop: int, out: Words) -> None:
         """Cells of rows start..stop into the same places of `out`."""
         scratch = np.empty(min(_BLOCK, stop - start), dtype=np.uint32)
         for low in range(start, stop, _BLOCK):
@@ -331,7 +326,7 @@ class _CellBuilder:
         keep: NDArray[np.bool_] | None,
         start: int,
         stop: int,
-        counts: IntArray,
+        counts: Ints,
     ) -> None:
         """Count rows start..stop of a domain that fits into one group."""
         scratch = np.empty(min(_BLOCK, stop - start), dtype=np.uint32)
@@ -341,12 +336,12 @@ class _CellBuilder:
             self._fold(self._groups[0], codes, low, high, group)
             tally(counts, group if keep is None else group[: squeeze(group, keep[low:high])])
 
-    def cells(self, codes: Sequence[CodeArray], threads: Threads) -> CellArray:
+    def cells(self, codes: Sequence[CodeArray], threads: Threads) -> Words:
         out = np.empty(codes[0].size, dtype=np.uint64)
         self.fill_all(codes, out, threads)
         return out
 
-    def fill_all(self, codes: Sequence[CodeArray], out: CellArray, threads: Threads) -> None:
+    def fill_all(self, codes: Sequence[CodeArray], out: Words, threads: Threads) -> None:
         threads.run(self.fill, [(codes, *ends, out) for ends in threads.stretches(out.size)])
 
     @staticmethod
@@ -367,7 +362,7 @@ class _DirectCounter:
 
     def __init__(self, domain: Domain, builder: _CellBuilder, threads: Threads) -> None:
         self._domain, self._builder, self._threads = domain, builder, threads
-        self._counts: list[IntArray] = []
+        self._counts: list[Ints] = []
 
     def add(self, codes: Sequence[CodeArray], keep: NDArray[np.bool_] | None) -> None:
         stretches = self._threads.stretches(codes[0].size)
@@ -453,7 +448,7 @@ def merged(left: SparseCounts, right: SparseCounts) -> SparseCounts:
     return SparseCounts(cells, counts)
 
 
-def _sorted_counts(cells: CellArray, domain: Domain, threads: Threads) -> SparseCounts:
+def _sorted_counts(cells: Words, domain: Domain, threads: Threads) -> SparseCounts:
     """Counts of unsorted cells, which are overwritten; the answer lives in their memory."""
     spare = np.empty(cells.size, dtype=np.uint64)
     stretches = threads.stretches(cells.size)

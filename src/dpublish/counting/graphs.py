@@ -22,6 +22,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dpublish.arrays import Ints
 from dpublish.counting.bound import Progress, reported
 from dpublish.declare.encode import EXACT_WHOLE, as_text
 from dpublish.declare.schema import Schema
@@ -40,7 +41,6 @@ from dpublish.methods.solvers.inputs import (
     list_marks,
     names_of,
 )
-from dpublish.noise.base import IntArray
 from dpublish.privacy.cost import exact
 from dpublish.sources.files import existing_file, stamp_of, text_lines
 from dpublish.sources.objects import rounded_wholes, series_from_objects, spelled_floats
@@ -176,7 +176,7 @@ def _plain_cell(text: str | None) -> Any:
     return int(number) if number.is_integer() and abs(number) < EXACT_WHOLE else number
 
 
-def item_numbers(values: pl.Series, size: int, labels: Labels) -> IntArray:
+def item_numbers(values: pl.Series, size: int, labels: Labels) -> Ints:
     """The public number of each value, or -1."""
     if values.dtype.is_nested():
         return np.full(

@@ -14,9 +14,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dpublish.arrays import Flags, Ints, Words
 from dpublish.counting.bound import (
     Columns,
-    Flags,
     Progress,
     Said,
     bounded_rows,
@@ -28,13 +28,11 @@ from dpublish.counting.cells import PIECE_ROWS, merged
 from dpublish.declare.encode import numbers_on
 from dpublish.declare.grid import Grid
 from dpublish.declare.schema import Schema
-from dpublish.declare.statistic import CellArray, GridPoints, SparseCounts
+from dpublish.declare.statistic import GridPoints, SparseCounts
 from dpublish.sources.sources import Source
 
 if TYPE_CHECKING:
     from dpublish.methods.halfspaces.mechanism import SectorCounts
-
-Ints = NDArray[np.int64]
 
 
 def count_points(
@@ -47,7 +45,7 @@ def count_points(
 ) -> SparseCounts:
     """How many kept rows have each code of the grid."""
     total = SparseCounts.none()
-    small: list[CellArray] = []
+    small: list[Words] = []
     rows = 0
 
     def read() -> Iterator[tuple[Columns, pl.Series | None]]:

@@ -15,15 +15,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.counting.bound import (
-    Flags,
-    Progress,
-    joined,
-    keep_rows,
-    lists_said,
-    reported,
-    take_lists,
-)
+from dpublish.arrays import Flags
+from dpublish.counting.bound import Progress, joined, keep_rows, lists_said, reported, take_lists
 from dpublish.counting.kernels import tidy_records
 from dpublish.declare.encode import as_text
 from dpublish.declare.schema import Schema

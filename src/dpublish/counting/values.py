@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 
+from dpublish.arrays import Ints
 from dpublish.counting.bound import unit_hashes
 from dpublish.counting.cells import count_in_tables
 from dpublish.declare.columns import MISSING, OTHER
@@ -22,12 +23,7 @@ from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.encode import as_text
 from dpublish.declare.schema import Schema
 from dpublish.declare.spelling import BLANKS, ZERO_FRACTION
-from dpublish.declare.statistic import (
-    ColumnReader,
-    ContingencyTables,
-    IntArray,
-    Statistic,
-)
+from dpublish.declare.statistic import ColumnReader, ContingencyTables, Statistic
 from dpublish.sources.objects import spelled_floats
 from dpublish.sources.sources import Source
 from dpublish.sources.units import spelled_units, unit_values
@@ -48,7 +44,7 @@ def compute(
 ) -> ColumnReader:
     """A reader of the columns that were asked for."""
 
-    def counts(axis: Axis) -> IntArray:
+    def counts(axis: Axis) -> Ints:
         asked = ContingencyTables(Domain((axis,)), ((0,),))
         found = count_in_tables(asked, source, schema, key=key, progress=progress)
         return found.tables[(0,)].ravel()
@@ -58,7 +54,7 @@ def compute(
 
 def unit_texts(
     source: Source, schema: Schema, name: str, key: bytes
-) -> tuple[tuple[str, ...], IntArray]:
+) -> tuple[tuple[str, ...], Ints]:
     """The texts of a column, sorted, and how many units have each."""
     unit = schema.unit.column
     seen = pl.DataFrame(schema={"text": pl.String, "units": pl.Int64})

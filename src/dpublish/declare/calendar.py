@@ -18,8 +18,8 @@ from typing import Any, Final, Literal, cast, get_args
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from dpublish.arrays import Flags, Ints
 from dpublish.declare.spelling import BLANKS
 
 CalendarKind = Literal["date", "time", "timestamp"]
@@ -161,11 +161,9 @@ _ISO_TIME: Final = rf"^(?:({_DAY_TEXT})[T ])?{_CLOCK_TEXT}{_ZONE_TEXT}$"
 _ISO_TIMESTAMP: Final = rf"^({_DAY_TEXT})(?:[T ]{_CLOCK_TEXT}{_ZONE_TEXT})?$"
 
 _TICKS: Final = {"ms": 10**3, "us": 10**6, "ns": 10**9}
-_Ints = NDArray[np.int64]
-_Flags = NDArray[np.bool_]
 
 
-def series_of(kind: str, numbers: _Ints) -> pl.Series:
+def series_of(kind: str, numbers: Ints) -> pl.Series:
     """A column of days, times or timestamps."""
     if kind == "date":
         return pl.Series((numbers - EPOCH).astype(np.int32)).cast(pl.Date)
@@ -174,7 +172,7 @@ def series_of(kind: str, numbers: _Ints) -> pl.Series:
     return pl.Series((numbers - EPOCH * DAY) * 1_000_000).cast(pl.Datetime("us"))
 
 
-def numbers_of(kind: str, series: pl.Series) -> tuple[_Ints, _Flags | None] | None:
+def numbers_of(kind: str, series: pl.Series) -> tuple[Ints, Flags | None] | None:
     """The number of each cell, and which are missing; None for types that hold nothing of the
     kind. Texts are ISO 8601; what a date or a time of day leaves out of a timestamp is ignored, and
     a day alone is its midnight."""
@@ -198,7 +196,7 @@ def numbers_of(kind: str, series: pl.Series) -> tuple[_Ints, _Flags | None] | No
     return _known(counted, 0)
 
 
-def _of_texts(kind: str, texts: pl.Series) -> tuple[_Ints, _Flags | None]:
+def _of_texts(kind: str, texts: pl.Series) -> tuple[Ints, Flags | None]:
     if kind == "date":
         days = texts.str.extract(_ISO_DATE, 1).str.to_date("%Y-%m-%d", strict=False)
         return _known(days.to_physical().cast(pl.Int64) + EPOCH, FIRST["date"])
@@ -214,7 +212,7 @@ def _of_texts(kind: str, texts: pl.Series) -> tuple[_Ints, _Flags | None]:
     return _known((days * DAY + seconds).set(~sound, None), FIRST["timestamp"])
 
 
-def _known(counted: pl.Series, first: int) -> tuple[_Ints, _Flags | None]:
+def _known(counted: pl.Series, first: int) -> tuple[Ints, Flags | None]:
     """Numbers, and where there is none: null, or before the calendar starts with year 1."""
     holes = counted.is_null().to_numpy()
     values = counted.fill_null(first).cast(pl.Int64).to_numpy()

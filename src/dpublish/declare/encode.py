@@ -41,6 +41,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dpublish.arrays import Flags, Ints
 from dpublish.declare.calendar import CALENDAR, bounded_times, numbers_of
 from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.rules import cells_where
@@ -49,8 +50,6 @@ from dpublish.declare.statistic import Private
 from dpublish.errors import SchemaError, did_you_mean
 
 CodeArray = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32]
-BoolArray = NDArray[np.bool_]
-_Ints = NDArray[np.int64]
 
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _MAX_TABLE = 1 << 20
@@ -71,7 +70,7 @@ class EncodedBatch(Private):
     codes mean nothing."""
 
     codes: list[CodeArray]
-    keep: BoolArray | None = None
+    keep: Flags | None = None
 
     def kept(self) -> list[CodeArray]:
         """The codes of the kept rows only."""
@@ -114,7 +113,7 @@ class Encoder:
         """The type of each column's codes."""
         return [code_dtype(axis.cardinality) for axis in self.domain.axes]
 
-    def encode_column(self, place: int, series: pl.Series) -> tuple[CodeArray, BoolArray | None]:
+    def encode_column(self, place: int, series: pl.Series) -> tuple[CodeArray, Flags | None]:
         """Codes of one column of the domain, and which rows it keeps (None: all). Looks at nothing
         but each cell."""
         return self._axes[place].encode(series)
@@ -131,14 +130,14 @@ class Encoder:
                 )
         return self.joined(one.encode(frame.get_column(one.axis.name)) for one in self._axes)
 
-    def joined(self, columns: Iterable[tuple[CodeArray, BoolArray | None]]) -> EncodedBatch:
+    def joined(self, columns: Iterable[tuple[CodeArray, Flags | None]]) -> EncodedBatch:
         """Rows by the codes of all columns, and which rows each of these keeps."""
         found = list(columns)
         keeps = [kept for _, kept in found if kept is not None]
         keep = functools.reduce(operator.and_, keeps) if keeps else None
         return self.batch([codes for codes, _ in found], keep)
 
-    def batch(self, codes: list[CodeArray], keep: BoolArray | None) -> EncodedBatch:
+    def batch(self, codes: list[CodeArray], keep: Flags | None) -> EncodedBatch:
         """Rows by their codes, without those that break a rule of the domain, which each row's own
         codes decide."""
         for rule in self._rules:
@@ -180,9 +179,9 @@ class _AxisEncoder(abc.ABC):
         )
         keeps = np.array([code is not None for code in wanted])
         self._keeps = None if keeps.all() else keeps
-        self._narrow: dict[pl.DataType, tuple[CodeArray, BoolArray | None, int]] = {}
+        self._narrow: dict[pl.DataType, tuple[CodeArray, Flags | None, int]] = {}
 
-    def encode(self, series: pl.Series) -> tuple[CodeArray, BoolArray | None]:
+    def encode(self, series: pl.Series) -> tuple[CodeArray, Flags | None]:
         if series.dtype in _NARROW:
             return self._encode_narrow(series)
         if isinstance(series.dtype, pl.Enum):
@@ -197,10 +196,10 @@ class _AxisEncoder(abc.ABC):
         codes = tuple(code if keep else None for code, keep in zip(self._codes.tolist(), kept))  # noqa: B905 - one of them may be endless
         return CodeRule(self.axis, codes, {}, {}, {})
 
-    def _finish(self, slots: NDArray[np.int64]) -> tuple[CodeArray, BoolArray | None]:
+    def _finish(self, slots: NDArray[np.int64]) -> tuple[CodeArray, Flags | None]:
         return self._codes[slots], None if self._keeps is None else self._keeps[slots]
 
-    def _encode_narrow(self, series: pl.Series) -> tuple[CodeArray, BoolArray | None]:
+    def _encode_narrow(self, series: pl.Series) -> tuple[CodeArray, Flags | None]:
         """8 and 16-bit integers: every possible value is encoded once, then rows are looked up."""
         kind = series.dtype
         if kind not in self._narrow:
@@ -227,7 +226,7 @@ class _AxisEncoder(abc.ABC):
                 kept[holes] = self._keeps[self.missing]
         return codes, kept
 
-    def _encode_enum(self, series: pl.Series) -> tuple[CodeArray, BoolArray | None]:
+    def _encode_enum(self, series: pl.Series) -> tuple[CodeArray, Flags | None]:
         categories = cast(pl.Enum, series.dtype).categories
         slots = np.append(self.slots(categories.cast(pl.String)), self.missing)
         index = series.to_physical().cast(pl.UInt32).fill_null(len(categories)).to_numpy()
@@ -257,7 +256,7 @@ class _LabelEncoder(_AxisEncoder):
         self._spelled = spelled
         self._words = pl.Enum(list(spelled))
         self._word_slots = np.array([*spelled.values(), self.above], dtype=np.int64)
-        self._known: dict[type[np.generic], tuple[NDArray[Any], _Ints]] = {}
+        self._known: dict[type[np.generic], tuple[NDArray[Any], Ints]] = {}
         """By type, the numbers that spell a level and their slots, and that of all others."""
 
     def slots(self, series: pl.Series) -> NDArray[np.int64]:
@@ -320,7 +319,7 @@ class _LabelEncoder(_AxisEncoder):
         self,
         kind: type[np.int64] | type[np.float64] | type[np.float32],
         values: NDArray[Any],
-        holes: BoolArray | None,
+        holes: Flags | None,
     ) -> NDArray[np.int64]:
         if kind not in self._known:
             found = self._wholes() if kind is np.int64 else self._doubles(kind is np.float32)
@@ -368,7 +367,7 @@ class _NumberEncoder(_AxisEncoder):
         return slots
 
 
-def numbers_on(kind: str, series: pl.Series) -> tuple[NDArray[Any], BoolArray | None] | None:
+def numbers_on(kind: str, series: pl.Series) -> tuple[NDArray[Any], Flags | None] | None:
     """The cells of a column as numbers of this kind, and which are missing; None for types that
     hold nothing of it."""
     if series.dtype == pl.Categorical or isinstance(series.dtype, pl.Enum):
@@ -446,7 +445,7 @@ def as_text(series: pl.Series) -> pl.Series:
     return series.cast(pl.String, strict=False)
 
 
-def floats(series: pl.Series) -> tuple[NDArray[np.float64], BoolArray | None]:
+def floats(series: pl.Series) -> tuple[NDArray[np.float64], Flags | None]:
     """Doubles, and which of them are missing (null, NaN or unreadable text)."""
     plain = series.cast(pl.Int8) if series.dtype == pl.Boolean else series
     read = plain.cast(pl.Float64, strict=False)
@@ -465,13 +464,13 @@ def _doubles(texts: pl.Series) -> pl.Series:
     return pl.select(truth.otherwise(read)).to_series()
 
 
-def _floored(values: NDArray[np.float64]) -> _Ints:
+def _floored(values: NDArray[np.float64]) -> Ints:
     """Whole numbers at or below finite or infinite doubles; what does not fit into 64 bits goes to
     the end it points to."""
     return np.clip(np.floor(values), -(2.0**63), 2.0**63 - 1024).astype(np.int64)
 
 
-def integer_values(series: pl.Series) -> tuple[_Ints, BoolArray | None]:
+def integer_values(series: pl.Series) -> tuple[Ints, Flags | None]:
     """64-bit integers, and which of them are missing. Bounds are below 2^62, so saturating beyond
     64 bits changes no code."""
     kind = series.dtype
@@ -489,7 +488,7 @@ def integer_values(series: pl.Series) -> tuple[_Ints, BoolArray | None]:
     return whole.cast(pl.Int64).fill_null(0).to_numpy(), holes
 
 
-def _whole_text(series: pl.Series) -> tuple[_Ints, BoolArray | None]:
+def _whole_text(series: pl.Series) -> tuple[Ints, Flags | None]:
     read = series.cast(pl.Int64, strict=False)
     if read.null_count() == 0:
         return read.to_numpy(), None

@@ -20,13 +20,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats, Ints
 from dpublish.declare.columns import Column, Kind
 from dpublish.declare.domain import Axis, Domain, whole_bound
 from dpublish.errors import PlanError, SchemaError, refuse
 
 Codes = NDArray[np.uint64]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 MAX_BITS = 62
 MAX_POSITIONS = 1 << 40

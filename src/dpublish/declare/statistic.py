@@ -10,13 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpublish.arrays import Ints, Words
 from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.grid import TreeShape
-
-IntArray = NDArray[np.int64]
-CellArray = NDArray[np.uint64]
 
 
 class Private:
@@ -53,15 +50,15 @@ class CodedRows(Statistic):
 class SparseCounts(Private):
     """Exact counts of the occupied cells, sorted by cell."""
 
-    cells: CellArray
-    counts: IntArray
+    cells: Words
+    counts: Ints
 
     @classmethod
     def none(cls) -> SparseCounts:
         return cls(np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))
 
     @classmethod
-    def summed(cls, cells: CellArray, counts: IntArray) -> SparseCounts:
+    def summed(cls, cells: Words, counts: Ints) -> SparseCounts:
         """From cells in any order, which may occur more than once."""
         distinct, place = np.unique(cells, return_inverse=True)
         sums = np.zeros(distinct.size, dtype=np.int64)
@@ -81,7 +78,7 @@ class ContingencyTables(Statistic):
 
     domain: Domain
     tables: tuple[tuple[int, ...], ...]
-    groups: Mapping[int, IntArray] = field(default_factory=dict)
+    groups: Mapping[int, Ints] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -96,7 +93,7 @@ class ContingencyTables(Statistic):
 class TableCounts(Private):
     """Exact counts of several tables by their columns, each shaped by the levels of these."""
 
-    tables: Mapping[tuple[int, ...], IntArray]
+    tables: Mapping[tuple[int, ...], Ints]
 
 
 @dataclass(frozen=True)
@@ -117,8 +114,8 @@ class Tabulator(Private):
     cells: Callable[[Domain], SparseCounts]
 
     def tables(
-        self, tables: Sequence[tuple[int, ...]], groups: Mapping[int, IntArray]
-    ) -> Mapping[tuple[int, ...], IntArray]:
+        self, tables: Sequence[tuple[int, ...]], groups: Mapping[int, Ints]
+    ) -> Mapping[tuple[int, ...], Ints]:
         return self.count(ContingencyTables(self.domain, tuple(tables), groups)).tables
 
 
@@ -148,5 +145,5 @@ class ColumnReader(Private):
     for at most as many texts as it may have rows. `counts` gives the kept rows by code of an axis.
     """
 
-    texts: Callable[[str], tuple[tuple[str, ...], IntArray]]
-    counts: Callable[[Axis], IntArray]
+    texts: Callable[[str], tuple[tuple[str, ...], Ints]]
+    counts: Callable[[Axis], Ints]

@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Words
 from dpublish.errors import InputError, PlanError
-from dpublish.local.coins import Coins, DeviceCoins, Words, checked_epsilon
+from dpublish.local.coins import Coins, DeviceCoins, checked_epsilon
 from dpublish.local.estimates import Frequencies, Sums, frequencies
 from dpublish.privacy.cost import Amount, Cost
 

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Words
 from dpublish.errors import InputError, PlanError
 from dpublish.privacy.cost import Amount, positive, show
 
@@ -74,8 +75,6 @@ def other_words(epsilon: Fraction, categories: int, bits: int) -> int:
         )
     return other
 
-
-Words = NDArray[np.uint64]
 
 MAX_CATEGORIES = 1 << 32
 MAX_STREAM = 1 << 30

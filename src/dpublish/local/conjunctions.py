@@ -20,16 +20,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats, Words
 from dpublish.errors import InputError, PlanError, QueryError, did_you_mean
 from dpublish.estimate import Estimate
 from dpublish.local.base import Law, Randomizer, Reports, tallied
-from dpublish.local.coins import Coin, Coins, Words, checked_whole
-from dpublish.local.estimates import (
-    Floats,
-    estimate_of,
-    normal_quantile,
-    onto_simplex,
-)
+from dpublish.local.coins import Coin, Coins, checked_whole
+from dpublish.local.estimates import estimate_of, normal_quantile, onto_simplex
 from dpublish.local.hashing import parity, transform
 from dpublish.privacy.cost import Amount
 

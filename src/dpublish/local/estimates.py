@@ -18,13 +18,11 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpublish.arrays import Floats
 from dpublish.errors import QueryError
 from dpublish.estimate import Estimate, Measure, check_level
 from dpublish.models.integer_limits import integer_rows
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

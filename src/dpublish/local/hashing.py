@@ -17,10 +17,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats, Words
 from dpublish.errors import PlanError
 from dpublish.local.base import Counts, FrequencyOracle, Law, Reports, Tally
-from dpublish.local.coins import Coin, Coins, Words
-from dpublish.local.estimates import Floats, Sums, indicator_sums
+from dpublish.local.coins import Coin, Coins
+from dpublish.local.estimates import Sums, indicator_sums
 from dpublish.privacy.cost import Amount
 
 MAX_ALPHABET = 1 << 25

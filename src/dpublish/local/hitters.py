@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats, Words
 from dpublish.errors import InputError, PlanError
 from dpublish.estimate import Estimate
 from dpublish.local.base import (
@@ -29,8 +30,8 @@ from dpublish.local.base import (
     level_codes,
     level_names,
 )
-from dpublish.local.coins import Coin, Coins, Words
-from dpublish.local.estimates import Floats, Sums, frequencies
+from dpublish.local.coins import Coin, Coins
+from dpublish.local.estimates import Sums, frequencies
 from dpublish.local.hashing import half_member, parity, transform
 from dpublish.privacy.cost import Amount
 

@@ -18,20 +18,15 @@ from fractions import Fraction
 
 import numpy as np
 
+from dpublish.arrays import Floats, Ints
 from dpublish.declare.domain import Axis, Domain, fine_edges, resolve_axis
 from dpublish.declare.relation import Relation
 from dpublish.declare.rules import Fact, with_cuts
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.draws import noisy_counts
-from dpublish.models.junction_tree.consistency import (
-    Floats,
-    GroupSums,
-    Ints,
-    least_squares,
-    onto_simplex,
-)
-from dpublish.noise.base import IntArray, Noise
+from dpublish.models.junction_tree.consistency import GroupSums, least_squares, onto_simplex
+from dpublish.noise.base import Noise
 from dpublish.privacy.budget_split import BudgetSplit
 
 STAGES = 3
@@ -75,7 +70,7 @@ class BinSearch:
         )
 
     def found(
-        self, noise: Noise, relation: Relation, count: Callable[[int], IntArray]
+        self, noise: Noise, relation: Relation, count: Callable[[int], Ints]
     ) -> tuple[Domain, dict[int, Ints]]:
         """The mechanism: the domain with bins in place of fine cells, and for each of these columns
         the new code of every fine one. `count` gives the exact counts of a column's fine codes."""
@@ -163,7 +158,7 @@ def bins_in_noise(bins: int, rows: float, deviation: float) -> int:
 def choose_bins(
     noise: Noise,
     budget: BudgetSplit,
-    counts: IntArray,
+    counts: Ints,
     *,
     share: Fraction,
     rows: int | None,

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from dpublish.arrays import Ints
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 from dpublish.privacy.budget_split import BudgetSplit
 
 _WORD = 1 << 62
@@ -33,12 +34,12 @@ def noisy_total(noise: Noise, rows: int, epsilon: Fraction, schema: Schema) -> d
 def noisy_counts(
     noise: Noise,
     budget: BudgetSplit,
-    counts: IntArray,
+    counts: Ints,
     *,
     label: str,
     share: Fraction = Fraction(1),
     sensitivity: Fraction | None = None,
-) -> IntArray:
+) -> Ints:
     """A table of counts of a partition of the rows, with noise in every cell, for `share` of the
     budget; or other whole numbers that one unit moves by at most `sensitivity`."""
     moved = budget.sensitivity if sensitivity is None else sensitivity
@@ -52,7 +53,7 @@ def noisy_counts(
 def choose(
     noise: Noise,
     budget: BudgetSplit,
-    scores: Sequence[int] | IntArray,
+    scores: Sequence[int] | Ints,
     *,
     weight: int,
     share: Fraction,

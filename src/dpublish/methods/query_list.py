@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats, Ints
 from dpublish.compiled import njit
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import SparseCounts
 from dpublish.methods.field_types import require_columns, require_pure
-from dpublish.noise.base import IntArray
 from dpublish.privacy.cost import Cost
 from dpublish.workloads import theory
 from dpublish.workloads.query_classes import QueryClass, Table, query_class
@@ -104,13 +104,13 @@ def without_precision(schema: Schema, bins: int | None) -> Schema:
     )
 
 
-def dense_counts(numbers: SparseCounts, domain: Domain) -> IntArray:
+def dense_counts(numbers: SparseCounts, domain: Domain) -> Ints:
     counts = np.zeros(domain.size, dtype=np.int64)
     counts[numbers.cells.astype(np.int64)] = numbers.counts
     return counts
 
 
-def true_answers(table: Table, numbers: SparseCounts, domain: Domain) -> IntArray:
+def true_answers(table: Table, numbers: SparseCounts, domain: Domain) -> Ints:
     """The sums of all queries over the private counts, exactly."""
     out = np.empty(table.shape[0], dtype=np.int64)
     exact_sums(table, dense_counts(numbers, domain), out)
@@ -131,9 +131,6 @@ def weighted_answers(table: Table, weights: NDArray[np.float64]) -> NDArray[np.f
 
 
 # Scores of all multisets, and multiplicative weights, compiled.
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @njit(cache=True, nogil=True)

@@ -18,9 +18,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats
 from dpublish.declare.domain import Axis
-
-Floats = NDArray[np.float64]
 
 NEAR = 0.8
 """How much an edge between two bins is like the denser of them, on a logarithmic scale. Chosen on

@@ -16,10 +16,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from dpublish.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats
 from dpublish.models.noisy_counts import normal_quantile
-
-Floats = NDArray[np.float64]
 
 MAX_COUNT = 1 << 52
 """A release holds no noisy count that is larger."""

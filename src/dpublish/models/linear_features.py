@@ -28,10 +28,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Codes, Floats
 from dpublish.declare.columns import MISSING, OTHER
 from dpublish.declare.domain import Axis
-
-Codes = NDArray[Any]
 
 # Rows as vectors for importance weights: indicators of levels, numbers in [0, 1], and products of
 # two columns.
@@ -54,7 +53,7 @@ class Group:
     axes: tuple[int, ...]
     codes: int
     width: int
-    table: FloatArray | None
+    table: Floats | None
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ class WeightFeatures:
             group.codes,
         )
 
-    def fill(self, codes: Sequence[NDArray[Any]], out: FloatArray) -> None:
+    def fill(self, codes: Sequence[NDArray[Any]], out: Floats) -> None:
         """Write the vectors of some rows, divided by R, given one array of codes a column."""
         rows = np.arange(len(out))
         for group, start in zip(self.groups, self.starts, strict=False):
@@ -138,14 +137,14 @@ class WeightFeatures:
             else:
                 block[:] = (group.table / self.divisor)[places]
 
-    def vectors(self, codes: Sequence[NDArray[Any]]) -> FloatArray:
+    def vectors(self, codes: Sequence[NDArray[Any]]) -> Floats:
         """The vectors of some rows, not divided."""
         out = np.empty((len(codes[0]), self.dimension))
         self.fill(codes, out)
         out *= self.divisor
         return out
 
-    def scores(self, codes: Sequence[NDArray[Any]], coefficients: FloatArray) -> FloatArray:
+    def scores(self, codes: Sequence[NDArray[Any]], coefficients: Floats) -> Floats:
         """coefficients . x for each row, without making the vectors."""
         total = np.zeros(len(codes[0]))
         for group, start in zip(self.groups, self.starts, strict=False):
@@ -154,7 +153,7 @@ class WeightFeatures:
             total += by_code[self.group_codes(codes, group)]
         return total
 
-    def sums(self, codes: Sequence[NDArray[Any]], values: FloatArray) -> FloatArray:
+    def sums(self, codes: Sequence[NDArray[Any]], values: Floats) -> Floats:
         """sum_i values_i x_i, without making the vectors."""
         found = []
         for group in self.groups:
@@ -200,7 +199,6 @@ def narrow(codes: NDArray[Any], size: int) -> Codes:
     return np.asarray(codes).astype(kind, copy=False)
 
 
-FloatArray = NDArray[np.float64]
 CONSTANT = "(constant)"
 REFERENCE, CENTRED = "reference-levels", "centred"
 CODINGS = (REFERENCE, CENTRED)
@@ -233,7 +231,7 @@ class LinearFeatures:
         return math.sqrt(len(self.axes) + 1) * _ROOM
 
     @cached_property
-    def tables(self) -> tuple[FloatArray, ...]:
+    def tables(self) -> tuple[Floats, ...]:
         """For each column, the features of each code, already divided."""
         made = _centred_features if self.centred else _codes_to_features
         return tuple(made(axis) / self.divisor for axis in self.axes)
@@ -247,7 +245,7 @@ class LinearFeatures:
         """What no vector of this coding is longer than."""
         return 2 if self.centred else 1
 
-    def factors(self, codes: Sequence[NDArray[Any]]) -> FloatArray:
+    def factors(self, codes: Sequence[NDArray[Any]]) -> Floats:
         """By how much each row is shortened, so that none is longer than 1: a number above 0 and at
         most 1 that its own codes determine."""
         squares = np.full(len(codes[0]) if codes else 0, self.constant**2)
@@ -256,7 +254,7 @@ class LinearFeatures:
         # the cut outweighs every rounding of the sum, the root and the quotient
         return np.where(squares <= _CUT**2, 1.0, _CUT / np.sqrt(squares))
 
-    def effects(self, coefficients: FloatArray) -> list[tuple[str, str, float]]:
+    def effects(self, coefficients: Floats) -> list[tuple[str, str, float]]:
         """(column, level, how much the score grows) for one model: when a row has the level, or,
         with an empty level, when a number goes from its lowest to its highest."""
         found = [(CONSTANT, "", float(coefficients[0] * self.constant))]
@@ -296,7 +294,7 @@ class LinearFeatures:
             longest += Fraction(computed) * (1 + Fraction(width + 4, 1 << 52))
         return longest
 
-    def fill(self, codes: Sequence[NDArray[Any]], out: FloatArray) -> None:
+    def fill(self, codes: Sequence[NDArray[Any]], out: Floats) -> None:
         """Write the vectors of some rows, given one array of codes a column."""
         out[:, 0] = self.constant
         for column, table, (start, stop) in zip(codes, self.tables, self._spans(), strict=True):
@@ -315,7 +313,7 @@ def feature_count(axis: Axis) -> int:
     return 1 + int(axis.other) + int(axis.missing) if axis.ordered else axis.cardinality - 1
 
 
-def _codes_to_features(axis: Axis) -> FloatArray:
+def _codes_to_features(axis: Axis) -> Floats:
     extra = int(axis.other) + int(axis.missing)
     if not axis.ordered:
         return np.eye(axis.cardinality, dtype=np.float64)[:, 1:]
@@ -325,7 +323,7 @@ def _codes_to_features(axis: Axis) -> FloatArray:
     return table
 
 
-def _centred_features(axis: Axis) -> FloatArray:
+def _centred_features(axis: Axis) -> Floats:
     if axis.ordered:
         table = _codes_to_features(axis)
         table[: axis.base, 0] = 2.0 * table[: axis.base, 0] - 1.0
@@ -339,7 +337,7 @@ def _centred_features(axis: Axis) -> FloatArray:
     return corners * math.sqrt(levels / max(levels - 1, 1))
 
 
-def _scaled(axis: Axis) -> FloatArray:
+def _scaled(axis: Axis) -> Floats:
     """The number in [0, 1] that stands for each declared code of an ordered axis."""
     if not axis.numeric:
         return np.arange(axis.base, dtype=np.float64) / max(1, axis.base - 1)

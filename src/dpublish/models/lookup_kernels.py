@@ -6,15 +6,11 @@ table, which is never made.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Codes, Floats
 from dpublish.compiled import njit
-
-Codes = NDArray[Any]
-Floats = NDArray[np.float64]
 
 
 @njit(cache=True, nogil=True)

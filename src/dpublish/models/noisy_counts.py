@@ -19,7 +19,8 @@ from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+
+from dpublish.arrays import Floats, Ints
 
 # Counts in which long transactions weigh less, and what is known about them afterwards.
 #
@@ -207,9 +208,6 @@ def ordered_fit(
         fitted[a] = min(fitted[a], fitted[b])  # what is left of a millesimal
     return fitted
 
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _GRID = 3000
 _EXACT_TERMS = 32

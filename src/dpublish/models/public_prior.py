@@ -28,7 +28,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.models.junction_tree.consistency import Floats, Ints, fit_margins, sum_groups
+from dpublish.arrays import Floats, Ints
+from dpublish.models.junction_tree.consistency import fit_margins, sum_groups
 from dpublish.models.junction_tree.model import Fitted
 
 MEANS = np.linspace(0.0, 1.0, 21)

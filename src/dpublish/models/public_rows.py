@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats
 from dpublish.declare.calendar import CALENDAR, numbers_of, series_of
 from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.encode import encode_frame
 from dpublish.errors import InputError, PlanError
-from dpublish.models.linear_features import FloatArray
 from dpublish.releases.frames import column_values, drawn_values
 from dpublish.sources.files import existing_file
 
@@ -34,7 +34,7 @@ class PublicSet:
     name: str
     frame: pl.DataFrame
     codes: tuple[NDArray[Any], ...]
-    base: FloatArray
+    base: Floats
     dropped: int
 
     @property
@@ -123,7 +123,7 @@ def uniform_rows(axes: Sequence[Axis], rows: int) -> pl.DataFrame:
 
 
 def encode_public(
-    name: str, frame: pl.DataFrame, axes: Sequence[Axis], base: FloatArray | None = None
+    name: str, frame: pl.DataFrame, axes: Sequence[Axis], base: Floats | None = None
 ) -> PublicSet:
     """Type, check and encode public rows; rows that the schema's rules drop are left out. They are
     public: errors may quote."""

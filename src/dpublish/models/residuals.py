@@ -25,8 +25,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from dpublish.arrays import Floats, Ints
+
 Resolution = tuple[tuple[int, int], ...]
 """Columns by their places, each with a resolution above 0; a column that is left out is not told
 apart."""

@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpublish.arrays import Floats, Ints
 from dpublish.compiled import njit
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SLACK = 1e-9
 """Far above the rounding of an angle and far below the width of a cell."""

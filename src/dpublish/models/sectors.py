@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpublish.declare.grid import Grid, Ints
+from dpublish.arrays import Floats, Ints
+from dpublish.declare.grid import Grid
 
-Floats = NDArray[np.float64]
 BLOCK = 1 << 14
 _ROUNDING = 1e-7
 MAX_CORNERS = 1 << 17

@@ -18,10 +18,9 @@ from fractions import Fraction
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-IntArray = NDArray[np.int64]
-CellArray = NDArray[np.uint64]
+from dpublish.arrays import Ints, Words
+
 ChoiceRule = Literal["permute-and-flip", "exponential"]
 DrawKind = Literal[
     "laplace",
@@ -44,16 +43,16 @@ class BoundedScores(abc.ABC):
     low[g] to high[g].
     """
 
-    starts: IntArray
-    low: IntArray
-    high: IntArray
+    starts: Ints
+    low: Ints
+    high: Ints
 
     @abc.abstractmethod
-    def exact(self, candidates: IntArray) -> IntArray:
+    def exact(self, candidates: Ints) -> Ints:
         """The scores of these candidates."""
 
 
-def saturated(multiples: Sequence[int]) -> IntArray:
+def saturated(multiples: Sequence[int]) -> Ints:
     """Whole numbers moved to the nearest that 64 bits hold: post-processing of a noisy answer, and
     of nothing else."""
     return np.array(
@@ -109,22 +108,22 @@ class Noise(abc.ABC):
         """The answer to a draw, of the law and the type that the method of its kind states."""
 
     def laplace(
-        self, values: IntArray, *, sensitivity: Fraction, epsilon: Fraction, label: str = ""
-    ) -> IntArray:
+        self, values: Ints, *, sensitivity: Fraction, epsilon: Fraction, label: str = ""
+    ) -> Ints:
         """Integers plus independent discrete Laplace noise of scale sensitivity / epsilon."""
-        return cast(IntArray, self.answer(Draw("laplace", label, (values,), sensitivity, epsilon)))
+        return cast(Ints, self.answer(Draw("laplace", label, (values,), sensitivity, epsilon)))
 
     def sparse_laplace(
         self,
-        cells: CellArray,
-        counts: IntArray,
+        cells: Words,
+        counts: Ints,
         *,
         domain_size: int,
         threshold: int,
         sensitivity: Fraction,
         epsilon: Fraction,
         label: str = "",
-    ) -> tuple[CellArray, IntArray]:
+    ) -> tuple[Words, Ints]:
         """Noise on all `domain_size` cells (up to 2^63), keeping those whose noisy count is above
         `threshold` (>= 0).
 
@@ -134,20 +133,20 @@ class Noise(abc.ABC):
         """
         draw = Draw("sparse-laplace", label, (cells, counts), sensitivity, epsilon)
         return cast(
-            tuple[CellArray, IntArray],
+            tuple[Words, Ints],
             self.answer(draw._replace(domain_size=domain_size, threshold=threshold)),
         )
 
     def partitions(
         self,
         values: Sequence[str],
-        counts: IntArray,
+        counts: Ints,
         *,
         threshold: int,
         sensitivity: Fraction,
         epsilon: Fraction,
         label: str = "",
-    ) -> tuple[tuple[str, ...], IntArray]:
+    ) -> tuple[tuple[str, ...], Ints]:
         """Of values that occur, with their positive counts, those whose noisy count is above
         `threshold` (>= 1), and these noisy counts; in the order of the values, which are sorted.
 
@@ -155,20 +154,18 @@ class Noise(abc.ABC):
         values that one unit alone has.
         """
         draw = Draw("partitions", label, (tuple(values), counts), sensitivity, epsilon)
-        return cast(
-            tuple[tuple[str, ...], IntArray], self.answer(draw._replace(threshold=threshold))
-        )
+        return cast(tuple[tuple[str, ...], Ints], self.answer(draw._replace(threshold=threshold)))
 
     def gaussian(
-        self, values: IntArray, *, sensitivity: Fraction, rho: Fraction, label: str = ""
-    ) -> IntArray:
+        self, values: Ints, *, sensitivity: Fraction, rho: Fraction, label: str = ""
+    ) -> Ints:
         """Integers plus independent discrete Gaussian noise with sigma^2 = sensitivity^2 / (2 rho):
         rho-zCDP."""
-        return cast(IntArray, self.answer(Draw("gaussian", label, (values,), sensitivity, rho=rho)))
+        return cast(Ints, self.answer(Draw("gaussian", label, (values,), sensitivity, rho=rho)))
 
     def choose(
         self,
-        scores: Sequence[Fraction] | Sequence[int] | IntArray,
+        scores: Sequence[Fraction] | Sequence[int] | Ints,
         *,
         sensitivity: Fraction,
         epsilon: Fraction,
@@ -240,20 +237,20 @@ class Noise(abc.ABC):
         sensitivity: Fraction,
         rho: Fraction,
         label: str = "",
-    ) -> IntArray:
+    ) -> Ints:
         """Vector plus continuous Gaussian noise (rho-zCDP), rounded to multiples of `grid`: the
         multiples."""
         return cast(
-            IntArray,
+            Ints,
             self.answer(
                 Draw("lattice-gaussian", label, (values,), sensitivity, rho=rho, grid=grid)
             ),
         )
 
-    def integers(self, bound: int, *, size: int, label: str = "") -> CellArray:
+    def integers(self, bound: int, *, size: int, label: str = "") -> Words:
         """`size` uniform draws from range(bound), 1 <= bound <= 2^64. Both must be public: no
         private value enters."""
-        return cast(CellArray, self.answer(Draw("integers", label, bound=bound, size=size)))
+        return cast(Words, self.answer(Draw("integers", label, bound=bound, size=size)))
 
     def key(self, *, label: str = "") -> bytes:
         """Sixteen fresh random bytes, for keyed choices inside the private side (which rows of a

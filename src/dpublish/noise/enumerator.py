@@ -22,8 +22,9 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from dpublish.arrays import Ints, Words
 from dpublish.errors import InputError, PublishError
-from dpublish.noise.base import CellArray, ChoiceRule, Draw, IntArray, Noise
+from dpublish.noise.base import ChoiceRule, Draw, Noise
 from dpublish.noise.tape import TapMisuse, exact_draw
 
 Tails = Literal["clip", "apart"]
@@ -251,7 +252,7 @@ class Enumerator(Noise):
                 )
         return self._keys[self._branch(f"key {draw.label}", uniform_options(len(self._keys)))]
 
-    def _laplace(self, draw: Draw) -> IntArray:
+    def _laplace(self, draw: Draw) -> Ints:
         (values,), (low, high) = draw.private, self._window
         ratio = self.power(-Fraction(draw.epsilon) / draw.sensitivity)
         answers = [
@@ -262,7 +263,7 @@ class Enumerator(Noise):
         ]
         return np.array(answers, dtype=np.int64).reshape(values.shape)
 
-    def _sparse_laplace(self, draw: Draw) -> tuple[CellArray, IntArray]:
+    def _sparse_laplace(self, draw: Draw) -> tuple[Words, Ints]:
         if draw.domain_size > MAX_CELLS:
             raise self._refusal(
                 f"A domain of {draw.domain_size} cells is too large to enumerate; the limit is "
@@ -273,11 +274,11 @@ class Enumerator(Noise):
         cells, values = self._kept(draw, counts)
         return np.array(cells, dtype=np.uint64), values
 
-    def _partitions(self, draw: Draw) -> tuple[tuple[str, ...], IntArray]:
+    def _partitions(self, draw: Draw) -> tuple[tuple[str, ...], Ints]:
         names, values = self._kept(draw, zip(*map(list, draw.private), strict=True))
         return tuple(names), values
 
-    def _kept(self, draw: Draw, counts: Iterable[tuple[T, int]]) -> tuple[list[T], IntArray]:
+    def _kept(self, draw: Draw, counts: Iterable[tuple[T, int]]) -> tuple[list[T], Ints]:
         """What is kept of places with their counts, and the noisy counts."""
         ratio = self.power(-Fraction(draw.epsilon) / draw.sensitivity)
         top = max(self._window[1], draw.threshold + 2)

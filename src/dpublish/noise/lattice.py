@@ -24,14 +24,12 @@ from functools import cached_property
 
 import numpy as np
 from flint import arb, ctx
-from numpy.typing import NDArray
 
+from dpublish.arrays import Floats, Ints, Words
 from dpublish.errors import InputError
 from dpublish.noise.balls import fraction_ball
-from dpublish.noise.base import IntArray, saturated
+from dpublish.noise.base import saturated
 from dpublish.noise.words import WordStream
-
-FloatArray = NDArray[np.float64]
 
 # Uniform reals known by their first bits, and certified bounds on what is computed from them.
 #
@@ -45,7 +43,6 @@ FloatArray = NDArray[np.float64]
 # only. The platform's `log`, `sin` and `cos` are not used, because nothing guarantees how
 # accurate they are (proof: lazy.proof.md).
 
-WordArray = NDArray[np.uint64]
 
 FIRST_BITS = 64
 SMALLEST = 2.0**-1000  # below this a relative bound on a float is not to be trusted
@@ -60,7 +57,7 @@ class LazyUniforms:
     drawn when asked for."""
 
     def __init__(self, stream: WordStream, count: int) -> None:
-        self.words: WordArray = stream.words(count)
+        self.words: Words = stream.words(count)
         self._stream = stream
         self._longer: dict[
             int, tuple[int, int]
@@ -97,7 +94,7 @@ def fraction_bounds(q: Fraction) -> tuple[float, float]:
     return near * (1 - _SLACK), near * (1 + _SLACK)
 
 
-def log_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+def log_bounds(x: Floats) -> tuple[Floats, Floats]:
     """Bounds on the natural logarithm of each x in [0, inf], with room for a few more roundings of
     relative size 2^-53."""
     inside = (x > SMALLEST) & (x < LARGEST)
@@ -115,7 +112,7 @@ def log_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     return low, high
 
 
-def exponential_bounds(words: WordArray) -> tuple[FloatArray, FloatArray]:
+def exponential_bounds(words: Words) -> tuple[Floats, Floats]:
     """Bounds on E = -log U, where each word is the first 64 bits of U."""
     # 53 bits convert to float64 without rounding; U lies in [lead, lead + 1] / 2^53.
     lead = (words >> np.uint64(11)).astype(np.float64)
@@ -129,7 +126,7 @@ def exponential_bounds(words: WordArray) -> tuple[FloatArray, FloatArray]:
     return low, high
 
 
-def turn_bounds(words: WordArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def turn_bounds(words: Words) -> tuple[Floats, Floats, Floats, Floats]:
     """Bounds on cos(2 pi V) and sin(2 pi V), where each word is the first 64 bits of V: cos low,
     high, sin low, high."""
     sector = (words >> np.uint64(56)).astype(np.int64)
@@ -145,7 +142,7 @@ def turn_bounds(words: WordArray) -> tuple[FloatArray, FloatArray, FloatArray, F
     return cos - _TURN_SLACK, cos + _TURN_SLACK, sin - _TURN_SLACK, sin + _TURN_SLACK
 
 
-def _log(x: FloatArray) -> FloatArray:
+def _log(x: Floats) -> Floats:
     """log x for normal floats, within 2^-50 (1 + |log x|): a table at 1/256 steps and six terms of
     the series."""
     part, power = np.frexp(x)
@@ -155,7 +152,7 @@ def _log(x: FloatArray) -> FloatArray:
     tail = (
         r * r * (1.0 / 2.0 - r * (1.0 / 3.0 - r * (1.0 / 4.0 - r * (1.0 / 5.0 - r * (1.0 / 6.0)))))
     )
-    logs: FloatArray = power.astype(np.float64) * _LN2 + (
+    logs: Floats = power.astype(np.float64) * _LN2 + (
         _STEP_LOG[step.astype(np.int64) - 128] + (r - tail)
     )
     return logs
@@ -195,7 +192,7 @@ def gamma_norm_multiples(
 
 def gaussian_multiples(
     stream: WordStream, values: Sequence[Fraction], *, grid: Fraction, variance: Fraction
-) -> IntArray:
+) -> Ints:
     """round((values + Z) / grid) for Z of independent normals with mean 0 and the given
     variance."""
     if grid <= 0 or variance <= 0:
@@ -218,11 +215,11 @@ class _Normals:
         self._turns = LazyUniforms(stream, (count + 1) // 2)  # V_j
 
     @cached_property
-    def _waits(self) -> tuple[FloatArray, FloatArray]:
+    def _waits(self) -> tuple[Floats, Floats]:
         return exponential_bounds(self._lengths.words)
 
     @cached_property
-    def bounds(self) -> tuple[FloatArray, FloatArray]:
+    def bounds(self) -> tuple[Floats, Floats]:
         """Lower and upper bounds on all coordinates, from the first 64 bits of each uniform."""
         wait_low, wait_high = self._waits
         low = np.nextafter(np.sqrt(2.0 * wait_low), 0.0)
@@ -388,11 +385,11 @@ def _float_floors(rests: list[Fraction], draw: _Draw) -> tuple[list[int], list[i
 
 
 def _product(
-    factor_low: FloatArray | float,
-    factor_high: FloatArray | float,
-    low: FloatArray,
-    high: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
+    factor_low: Floats | float,
+    factor_high: Floats | float,
+    low: Floats,
+    high: Floats,
+) -> tuple[Floats, Floats]:
     """Bounds on factor * x for factor >= 0 and x of either sign; NaN (0 times infinity) settles
     nothing and is let through."""
     with np.errstate(invalid="ignore", over="ignore"):
@@ -401,7 +398,7 @@ def _product(
         return np.nextafter(least, -np.inf), np.nextafter(most, np.inf)
 
 
-def _sum_bounds(low: FloatArray, high: FloatArray) -> tuple[float, float]:
+def _sum_bounds(low: Floats, high: Floats) -> tuple[float, float]:
     """Bounds on a sum of non-negative terms; `fsum` rounds the exact sum once."""
     return _down(math.fsum(low.tolist())), _up(math.fsum(high.tolist()))
 
@@ -414,7 +411,7 @@ def _log_product(uniforms: LazyUniforms, count: int) -> arb:
     return product.log()
 
 
-def _interleave(even: FloatArray, odd: FloatArray) -> FloatArray:
+def _interleave(even: Floats, odd: Floats) -> Floats:
     return np.stack([even, odd], axis=1).ravel()
 
 

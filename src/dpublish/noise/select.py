@@ -20,17 +20,15 @@ from fractions import Fraction
 
 import numpy as np
 from flint import arb, ctx
-from numpy.typing import NDArray
 
+from dpublish.arrays import Floats, Ints, Words
 from dpublish.compiled import njit
 from dpublish.errors import BudgetExceeded, InputError, PrivateSideError
 from dpublish.noise.balls import fraction_ball
-from dpublish.noise.base import BoundedScores, ChoiceRule, IntArray
+from dpublish.noise.base import BoundedScores, ChoiceRule
 from dpublish.noise.lattice import (
     FIRST_BITS,
-    FloatArray,
     LazyUniforms,
-    WordArray,
     exponential_bounds,
     fraction_bounds,
     log_bounds,
@@ -47,7 +45,7 @@ _LARGE_RATE = 2.0**900
 
 def choose_index(
     stream: WordStream,
-    scores: Sequence[Fraction] | Sequence[int] | IntArray,
+    scores: Sequence[Fraction] | Sequence[int] | Ints,
     *,
     exponent: Fraction,
     rule: ChoiceRule,
@@ -70,8 +68,8 @@ def choose_index(
 
 
 def _gaps(
-    scores: IntArray | list[int | Fraction], exponent: Fraction
-) -> tuple[FloatArray, FloatArray, Callable[[int], Fraction]]:
+    scores: Ints | list[int | Fraction], exponent: Fraction
+) -> tuple[Floats, Floats, Callable[[int], Fraction]]:
     """exponent * (max - score) of every candidate: float bounds (exactly 0 for the best), and the
     exact value on demand."""
     whole, unit = _as_int64(scores)
@@ -105,7 +103,7 @@ def _rational(score: object) -> int | Fraction:
     )
 
 
-def _as_int64(scores: IntArray | list[int | Fraction]) -> tuple[IntArray | None, Fraction]:
+def _as_int64(scores: Ints | list[int | Fraction]) -> tuple[Ints | None, Fraction]:
     """Scores as (array, unit) with score = array * unit, or (None, 1) when they do not fit int64 on
     a common denominator."""
     if isinstance(scores, np.ndarray):
@@ -130,8 +128,8 @@ def _as_int64(scores: IntArray | list[int | Fraction]) -> tuple[IntArray | None,
 
 def _race(
     uniforms: LazyUniforms,
-    low: FloatArray,
-    high: FloatArray,
+    low: Floats,
+    high: Floats,
     gap: Callable[[int], Fraction],
     rule: ChoiceRule,
 ) -> int:
@@ -160,9 +158,7 @@ def settle(
     return alive[0]
 
 
-def _contenders(
-    uniforms: LazyUniforms, low: FloatArray, high: FloatArray, rule: ChoiceRule
-) -> list[int]:
+def _contenders(uniforms: LazyUniforms, low: Floats, high: Floats, rule: ChoiceRule) -> list[int]:
     """The candidates whose key may be the largest, as far as float64 bounds can tell: nearly always
     just one."""
     kept = sieve(uniforms.words, low, high, rule == "exponential")
@@ -171,9 +167,7 @@ def _contenders(
     return found
 
 
-def key_bounds(
-    words: WordArray, low: FloatArray, high: FloatArray, rule: ChoiceRule
-) -> tuple[FloatArray, FloatArray]:
+def key_bounds(words: Words, low: Floats, high: Floats, rule: ChoiceRule) -> tuple[Floats, Floats]:
     """Float bounds on the keys of candidates with these words and these bounds on their gaps."""
     wait_low, wait_high = exponential_bounds(words)
     if rule == "permute-and-flip":
@@ -325,7 +319,7 @@ def choose_bounded_index(
     uniforms = LazyUniforms(stream, count)
     top = int(high[np.diff(starts) > 0].max())
 
-    def gaps(values: IntArray) -> FloatArray:
+    def gaps(values: Ints) -> Floats:
         # the difference modulo 2^64 is exact, as it lies in [0, 2^64)
         return (np.uint64(top % (1 << 64)) - values.view(np.uint64)).astype(np.float64)
 
@@ -366,9 +360,6 @@ def choose_bounded_index(
 # candidates takes a millisecond. The bounds are coarse (a factor of two in a uniform) but true, so
 # the best candidate always stays (proof: select.proof.md).
 
-Words = NDArray[np.uint64]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 LN2_LOW = 0.6931471805
 LN2_HIGH = 0.6931471806

@@ -18,8 +18,9 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
+from dpublish.arrays import Ints, Words
 from dpublish.errors import PlanError, PrivateSideError
-from dpublish.noise.base import CellArray, Draw, DrawKind, IntArray, Noise
+from dpublish.noise.base import Draw, DrawKind, Noise
 from dpublish.noise.gaussian import discrete_gaussian, discrete_laplace
 from dpublish.noise.geometric import (
     MAX_TRIALS,
@@ -50,13 +51,13 @@ class StreamNoise(Noise):
     def answer(self, draw: Draw) -> Any:
         return self._BY_KIND[draw.kind](self, draw)
 
-    def _laplace(self, draw: Draw) -> IntArray:
+    def _laplace(self, draw: Draw) -> Ints:
         scale, values = _scale(draw), _integers(draw.private[0])
         return add_clamped(
             values, discrete_laplace(self._stream, scale, values.size).reshape(values.shape)
         )
 
-    def _sparse_laplace(self, draw: Draw) -> tuple[CellArray, IntArray]:
+    def _sparse_laplace(self, draw: Draw) -> tuple[Words, Ints]:
         scale, threshold = _scale(draw), draw.threshold
         _check_whole("domain_size", draw.domain_size, 1, MAX_TRIALS)
         _check_whole("threshold", threshold, 0, LIMIT - 1)
@@ -71,7 +72,7 @@ class StreamNoise(Noise):
         empty_values = np.minimum(tail(self._stream, scale, threshold + 1, empty.size), LIMIT)
         return _merged(cells[kept], noisy[kept], empty, empty_values)
 
-    def _partitions(self, draw: Draw) -> tuple[tuple[str, ...], IntArray]:
+    def _partitions(self, draw: Draw) -> tuple[tuple[str, ...], Ints]:
         scale = _scale(draw)
         _check_whole("threshold", draw.threshold, 1, LIMIT - 1)
         values, counts = draw.private[0], _integers(draw.private[1])
@@ -81,7 +82,7 @@ class StreamNoise(Noise):
         kept = noisy > draw.threshold
         return tuple(values[i] for i in np.flatnonzero(kept)), noisy[kept]
 
-    def _gaussian(self, draw: Draw) -> IntArray:
+    def _gaussian(self, draw: Draw) -> Ints:
         variance, values = _variance(draw), _integers(draw.private[0])
         return add_clamped(
             values, discrete_gaussian(self._stream, variance, values.size).reshape(values.shape)
@@ -106,7 +107,7 @@ class StreamNoise(Noise):
             self._stream, draw.private[0], scale=_scale(draw), grid=_positive("grid", draw.grid)
         )
 
-    def _lattice_gaussian(self, draw: Draw) -> IntArray:
+    def _lattice_gaussian(self, draw: Draw) -> Ints:
         from dpublish.noise.lattice import gaussian_multiples
 
         return gaussian_multiples(
@@ -116,7 +117,7 @@ class StreamNoise(Noise):
             variance=_variance(draw),
         )
 
-    def _integers(self, draw: Draw) -> CellArray:
+    def _integers(self, draw: Draw) -> Words:
         _check_whole("bound", draw.bound, 1, MAX_BOUND)
         _check_whole("size", draw.size, 0, MAX_TRIALS)
         return uniform_below(self._stream, draw.bound, draw.size)
@@ -157,7 +158,7 @@ class SeededNoise(StreamNoise):
         super().__init__(SeededStream(seed))
 
 
-def add_clamped(values: IntArray, noise: IntArray) -> IntArray:
+def add_clamped(values: Ints, noise: Ints) -> Ints:
     """clamp(clamp(values) + noise) to +-2^61, for noise saturated at +-2^62. `noise` is overwritten
     with the answer.
 
@@ -169,8 +170,8 @@ def add_clamped(values: IntArray, noise: IntArray) -> IntArray:
 
 
 def _merged(
-    first: CellArray, first_values: IntArray, second: CellArray, second_values: IntArray
-) -> tuple[CellArray, IntArray]:
+    first: Words, first_values: Ints, second: Words, second_values: Ints
+) -> tuple[Words, Ints]:
     cells = np.empty(first.size + second.size, dtype=np.uint64)
     values = np.empty(cells.size, dtype=np.int64)
     merge_cells(first, first_values, second, second_values, cells, values)
@@ -217,7 +218,7 @@ def _check_expected_survivors(domain_size: int, scale: Fraction, threshold: int)
             )
 
 
-def _integers(values: IntArray) -> NDArray[np.int64]:
+def _integers(values: Ints) -> NDArray[np.int64]:
     """The array as 64-bit integers; anything that is not integers is a mistake of the mechanism,
     told without a value."""
     array = np.asarray(values)
@@ -226,7 +227,7 @@ def _integers(values: IntArray) -> NDArray[np.int64]:
     return array
 
 
-def _cells(cells: CellArray, domain_size: int) -> NDArray[np.uint64]:
+def _cells(cells: Words, domain_size: int) -> NDArray[np.uint64]:
     array = np.ascontiguousarray(cells)
     if (
         array.dtype != np.uint64

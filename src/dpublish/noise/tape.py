@@ -20,8 +20,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from dpublish.arrays import Ints
 from dpublish.errors import PublishError
-from dpublish.noise.base import Draw, DrawKind, IntArray, Noise
+from dpublish.noise.base import Draw, DrawKind, Noise
 
 SETTINGS = ("grid", "domain_size", "threshold", "bound", "epsilon", "rho", "monotone", "rule")
 """The public parameters of a draw, which must be the same in a replayed run."""
@@ -248,7 +249,7 @@ def exact_draw(draw: Draw) -> Draw:
             )
 
 
-def exact_integers(values: Any, tap: DrawKind) -> IntArray:
+def exact_integers(values: Any, tap: DrawKind) -> Ints:
     """A private int64 copy of `values`, which must be integers already: a float here is a privacy
     bug, not a convenience."""
     array = np.asarray(values)

@@ -21,6 +21,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
 
+from dpublish.arrays import Words
 from dpublish.compiled import njit
 from dpublish.errors import InputError
 
@@ -49,8 +50,6 @@ def _scale(words: NDArray[np.uint64], bound: int) -> tuple[NDArray[np.uint64], N
     return out, rejected[:found]
 
 
-WordArray = NDArray[np.uint64]
-
 # ChaCha20 repeats after 2^38 bytes under one key; a fresh key long before that also bounds what a
 # stolen key would reveal.
 REKEY_BYTES = 1 << 30
@@ -78,10 +77,10 @@ class WordStream(abc.ABC):
     """Independent uniform 64-bit words. A subclass need only say how to fill an array."""
 
     @abc.abstractmethod
-    def fill(self, out: WordArray) -> None:
+    def fill(self, out: Words) -> None:
         """Overwrite a contiguous array with fresh words."""
 
-    def words(self, n: int) -> WordArray:
+    def words(self, n: int) -> Words:
         """An array of `n` fresh words."""
         out = np.empty(n, dtype=np.uint64)
         self.fill(out)
@@ -181,7 +180,7 @@ class _CipherStream(WordStream):
     @abc.abstractmethod
     def _current(self) -> _KeyStream: ...
 
-    def fill(self, out: WordArray) -> None:
+    def fill(self, out: Words) -> None:
         if out.size:
             self._current().write(out.data.cast("B"))
 

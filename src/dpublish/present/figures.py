@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats
 from dpublish.declare.domain import Axis, Domain
-from dpublish.declare.grid import Floats
 from dpublish.errors import QueryError
 from dpublish.estimate import whole_number
 from dpublish.present.charts import LOG, shortened, spans_decades

@@ -30,7 +30,7 @@ from dpublish.releases.bundle.manifest import read_cost
 if TYPE_CHECKING:
     import polars as pl
 
-    from dpublish.declare.grid import Floats
+    from dpublish.arrays import Floats
     from dpublish.releases.aggregates import AggregatesRelease
     from dpublish.releases.base import Release
 

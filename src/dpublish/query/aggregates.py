@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Flags, Floats
 from dpublish.declare.domain import Axis, Domain
 from dpublish.estimate import Estimate, Measure
 from dpublish.models.bin_shapes import bin_means
@@ -29,8 +30,6 @@ from dpublish.models.noisy_counts import normal_quantile
 from dpublish.query.masks import select
 from dpublish.query.predicate import And, Constant, Leaf, Node, columns_of
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 Places = tuple[int, ...]
 
 MAX_TABLE = 1 << 20

@@ -17,11 +17,12 @@ import polars as pl
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from dpublish.arrays import Floats
 from dpublish.declare.calendar import CALENDAR, series_of
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
 from dpublish.models.bin_shapes import bin_means
-from dpublish.query.aggregates import Chosen, Floats, Numbers
+from dpublish.query.aggregates import Chosen, Numbers
 from dpublish.query.constants import Tree, bare
 from dpublish.query.predicate import parse_sql
 from dpublish.query.sql import run_sql

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from dpublish.arrays import Floats
 from dpublish.declare.calendar import CALENDAR, EXAMPLES, WORDS, number_of, read_bound
 from dpublish.declare.domain import Axis
 from dpublish.errors import QueryError, did_you_mean
@@ -132,7 +133,6 @@ def _number(tree: Tree, columns: Mapping[str, str]) -> float:
 # Boxes and hyperplanes: how much of every box lies above one.
 
 
-Floats = NDArray[np.float64]
 Sides = tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]
 
 POINTS, FEWEST = 512, 2

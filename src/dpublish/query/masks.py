@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Flags
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
 from dpublish.models.bin_shapes import part_between
@@ -24,7 +25,6 @@ from dpublish.query.predicate import And, Constant, Leaf, Node, Or, Plane, colum
 
 MAX_TABLE = 1 << 22
 
-Flags = NDArray[np.bool_]
 Codes = Callable[[int], NDArray[np.int64]]
 """Gives the codes of the released cells along one axis."""
 

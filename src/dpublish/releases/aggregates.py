@@ -19,6 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from dpublish.arrays import Floats
 from dpublish.declare.calendar import CALENDAR, spelled
 from dpublish.declare.domain import Domain
 from dpublish.errors import QueryError
@@ -28,7 +29,6 @@ from dpublish.query.aggregates import (
     MAX_TABLE,
     CellSums,
     Chosen,
-    Floats,
     Found,
     Numbers,
     Places,

@@ -13,10 +13,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats
 from dpublish.declare.calendar import CALENDAR, series_of
 from dpublish.declare.columns import OTHER
 from dpublish.declare.domain import Axis, Domain
-from dpublish.declare.grid import Floats
 from dpublish.errors import BundleError, QueryError, SchemaError
 from dpublish.estimate import Estimate, whole_number
 from dpublish.models.bin_shapes import bin_means, place_in_bin, tilts_of

@@ -20,7 +20,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpublish.declare.encode import BoolArray, CodeArray, EncodedBatch, Encoder
+from dpublish.arrays import Flags
+from dpublish.declare.encode import CodeArray, EncodedBatch, Encoder
 from dpublish.errors import InputError
 from dpublish.quiet import quiet_native_code
 from dpublish.sources.sources import Source
@@ -226,7 +227,7 @@ class _Column(abc.ABC):
     @abc.abstractmethod
     def spelled(self, start: int, stop: int) -> pl.Series: ...
 
-    def coded(self, encoder: Encoder, place: int) -> tuple[CodeArray, BoolArray | None]:
+    def coded(self, encoder: Encoder, place: int) -> tuple[CodeArray, Flags | None]:
         return encoder.encode_column(place, self.spelled(0, len(self)))
 
 
@@ -261,7 +262,7 @@ class _Chosen(_Column):
     def spelled(self, start: int, stop: int) -> pl.Series:
         return self.texts.gather(self.places.slice(start, stop - start))
 
-    def coded(self, encoder: Encoder, place: int) -> tuple[CodeArray, BoolArray | None]:
+    def coded(self, encoder: Encoder, place: int) -> tuple[CodeArray, Flags | None]:
         codes, keep = encoder.encode_column(place, self.texts.extend_constant(None, 1))
         rows = self._or_null()
         return codes[rows], None if keep is None else keep[rows]

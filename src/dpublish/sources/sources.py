@@ -21,7 +21,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dpublish.declare.encode import EXACT_WHOLE, BoolArray, CodeArray, EncodedBatch, Encoder
+from dpublish.arrays import Flags
+from dpublish.declare.encode import EXACT_WHOLE, CodeArray, EncodedBatch, Encoder
 from dpublish.declare.schema import Schema
 from dpublish.declare.source_format import SourceFormat
 from dpublish.declare.statistic import Private
@@ -373,10 +374,10 @@ class _Rewriting(Encoder):
     def __init__(self, encoder: Encoder, rewrite: Callable[[str, pl.Series], pl.Series]) -> None:
         self.domain, self._encoder, self._rewrite = encoder.domain, encoder, rewrite
 
-    def encode_column(self, place: int, series: pl.Series) -> tuple[CodeArray, BoolArray | None]:
+    def encode_column(self, place: int, series: pl.Series) -> tuple[CodeArray, Flags | None]:
         return self._encoder.encode_column(place, self._rewrite(self.domain.names[place], series))
 
-    def batch(self, codes: list[CodeArray], keep: BoolArray | None) -> EncodedBatch:
+    def batch(self, codes: list[CodeArray], keep: Flags | None) -> EncodedBatch:
         return self._encoder.batch(codes, keep)
 
     def encode(self, frame: pl.DataFrame) -> EncodedBatch:

@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Ints
 from dpublish.declare.domain import Domain
 from dpublish.errors import PlanError, QueryError, did_you_mean
 
-Ints = NDArray[np.int64]
 Table = NDArray[np.uint8] | NDArray[np.uint16]
 MAX_BYTES = 1 << 28
 LINEAR_UNIT = 1000

@@ -19,12 +19,13 @@ import pytest
 
 import dpublish as dp
 from dpublish import audit
+from dpublish.arrays import Ints
 from dpublish.audit.subject import Subject, subject
 from dpublish.declare.schema import Schema
 from dpublish.methods.joined_histograms import mechanism as module, plan as planning
 from dpublish.methods.joined_histograms.rounds import choose_tables
 from dpublish.methods.joined_histograms.workload import table_weights
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost
 
 EPSILON = 12
@@ -48,12 +49,12 @@ class Published:
     rows_a_level: int
     edges: int
 
-    def laplace(self, values: IntArray, *, label: str, **amounts: Fraction) -> IntArray:
+    def laplace(self, values: Ints, *, label: str, **amounts: Fraction) -> Ints:
         if label.startswith("round"):
             return self.noise.laplace(values, label=label, **amounts)
         return np.arange(values.size, dtype=np.int64) + self.rows_a_level
 
-    def choose(self, scores: Sequence[int] | IntArray, *, label: str, **amounts: Fraction) -> int:
+    def choose(self, scores: Sequence[int] | Ints, *, label: str, **amounts: Fraction) -> int:
         if label.startswith("round"):
             return self.noise.choose(scores, label=label, **amounts)
         self.edges -= 1

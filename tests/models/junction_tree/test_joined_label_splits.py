@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpublish.models.junction_tree.consistency import Floats, onto_simplex
+from dpublish.arrays import Floats
+from dpublish.models.junction_tree.consistency import onto_simplex
 from dpublish.models.junction_tree.shrink import split_labels
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from dpublish.models.junction_tree.consistency import Floats
+from dpublish.arrays import Floats
 from dpublish.models.junction_tree.kernels import best_size, departures, evidence
 from dpublish.models.junction_tree.shrink import shrink
 

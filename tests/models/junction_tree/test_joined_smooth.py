@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpublish.models.junction_tree.consistency import Floats, GroupSums, onto_simplex
+from dpublish.arrays import Floats
+from dpublish.models.junction_tree.consistency import GroupSums, onto_simplex
 from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, fit_columns, fit_model
 from dpublish.models.junction_tree.model_error import MODEL_VERSION
 from dpublish.models.junction_tree.smooth import MAX_LEVELS, Rough, smooth_columns

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dpublish.arrays import Ints
 from dpublish.audit.neighbours import row_pairs, rows_of, unit_pairs
 from dpublish.audit.trials.synthetic_inputs import (
     LEDGER,
@@ -30,7 +31,7 @@ from dpublish.errors import BudgetExceeded
 from dpublish.methods.online.base import OnlineMechanism
 from dpublish.methods.online.joined import plan_of
 from dpublish.methods.online.state import OnlineState, Query
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
 
@@ -199,7 +200,7 @@ class Conversation:
         self._mechanism, self.plan = mechanism, plan
         self._choose = choose or _next_question
 
-    def exact(self, counts: tuple[int, ...]) -> IntArray:
+    def exact(self, counts: tuple[int, ...]) -> Ints:
         return np.array(counts, dtype=np.int64)
 
     def query(self, flags: Sequence[int], state: OnlineState[Any]) -> Query:
@@ -229,12 +230,12 @@ class WideConversation(Conversation):
     """The same of a session that stands on a support: rows are codes of two columns, and questions
     name the columns."""
 
-    def exact(self, counts: tuple[int, ...]) -> IntArray:
+    def exact(self, counts: tuple[int, ...]) -> Ints:
         rows = np.array(counts, dtype=np.int64)
         return np.stack([rows // 2, rows % 2])
 
     def query(self, flags: Sequence[int], state: OnlineState[Any]) -> Query:
-        def holds(rows: IntArray) -> IntArray:
+        def holds(rows: Ints) -> Ints:
             found = np.any([rows[place] == 1 for place in range(2) if flags[place]], axis=0)
             return np.asarray(found, dtype=np.int64)
 

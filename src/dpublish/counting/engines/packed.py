@@ -19,15 +19,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dpublish.arrays import Flags
 from dpublish.counting.kernels import look_up_digits
 from dpublish.declare.domain import Axis, Domain
-from dpublish.declare.encode import (
-    EXACT_WHOLE,
-    BoolArray,
-    CodeArray,
-    EncodedBatch,
-    Encoder,
-)
+from dpublish.declare.encode import EXACT_WHOLE, CodeArray, EncodedBatch, Encoder
 from dpublish.sources.spark import ArrowStream, Batches
 
 _WORD_BITS = 63
@@ -113,10 +108,10 @@ class Packing:
         packed = [f"{' | '.join(parts)} AS w{place}" for place, parts in enumerate(words)]
         return [*packed, *(f"c{place}" for place in self.plain)]
 
-    def look_up(self, encoder: Encoder) -> Mapping[int, tuple[CodeArray, BoolArray]]:
+    def look_up(self, encoder: Encoder) -> Mapping[int, tuple[CodeArray, Flags]]:
         """The code of each digit of each column, and whether its row is kept. Digits that fit into
         the bits and do not occur are there too, so that nothing is looked up outside."""
-        out: dict[int, tuple[CodeArray, BoolArray]] = {}
+        out: dict[int, tuple[CodeArray, Flags]] = {}
         for digit in self.digits:
             codes, keep = encoder.encode_column(digit.place, digit.cells())
             kept = np.ones(codes.size, np.bool_) if keep is None else keep
@@ -125,8 +120,8 @@ class Packing:
         return out
 
     def codes(
-        self, tables: Mapping[int, tuple[CodeArray, BoolArray]], words: Sequence[Words]
-    ) -> tuple[dict[int, CodeArray], BoolArray]:
+        self, tables: Mapping[int, tuple[CodeArray, Flags]], words: Sequence[Words]
+    ) -> tuple[dict[int, CodeArray], Flags]:
         """Codes of rows by the place of their column, and which rows all of these columns keep."""
         rows = words[0].size if words else 0
         keep = np.ones(rows, dtype=np.bool_)

@@ -19,7 +19,8 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpublish.counting.bound import Flags, keep_rows, pack_codes, take_lists, unpack_codes
+from dpublish.arrays import Flags, Ints, Words
+from dpublish.counting.bound import keep_rows, pack_codes, take_lists, unpack_codes
 from dpublish.counting.cells import TableCounter, Threads
 from dpublish.counting.engines.local import Engine, Local
 from dpublish.counting.engines.packed import PackedStream, Packing, packing_of
@@ -30,12 +31,10 @@ from dpublish.declare.domain import Domain
 from dpublish.declare.encode import CodeArray, Encoder, code_dtype
 from dpublish.declare.schema import PrivacyUnit, Schema
 from dpublish.declare.statistic import (
-    CellArray,
     CellCounts,
     CodedRows,
     ContingencyTables,
     GridPoints,
-    IntArray,
     SparseCounts,
     Statistic,
     TableCounts,
@@ -164,7 +163,7 @@ class Spark(Engine):
             out.append(SparseCounts(cell[mine].astype(np.int64).view(np.uint64), n[mine]))
         return out
 
-    def _said(self, asked: Statistic, names: Sequence[str]) -> tuple[CellArray, NDArray[np.int64]]:
+    def _said(self, asked: Statistic, names: Sequence[str]) -> tuple[Words, NDArray[np.int64]]:
         """What all kept rows say, those that say the same side by side."""
         from pyspark.sql import functions as f
 
@@ -177,8 +176,8 @@ class Spark(Engine):
         return take_lists(words, offsets, np.repeat(rows, n[rows]))
 
 
-def _sums_in(found: Any, name: str) -> IntArray:
-    n: IntArray = found.column(name).to_numpy().astype(np.int64)
+def _sums_in(found: Any, name: str) -> Ints:
+    n: Ints = found.column(name).to_numpy().astype(np.int64)
     if n.size and int(n.min()) < 1:
         raise OverflowError("more rows than 64 bits count")
     return n
@@ -330,7 +329,7 @@ def _whole_units(batches: Batches) -> Iterator[pl.DataFrame]:
         yield pl.concat(held)
 
 
-def _sum_batches(found: Iterable[SparseCounts | IntArray]) -> Batches:
+def _sum_batches(found: Iterable[SparseCounts | Ints]) -> Batches:
     for place, counted in enumerate(found):
         if isinstance(counted, SparseCounts):
             cells, counts = counted.cells.view(np.int64), counted.counts
@@ -341,18 +340,18 @@ def _sum_batches(found: Iterable[SparseCounts | IntArray]) -> Batches:
         yield from pa.table({"place": places, "cell": cells, "n": counts}).to_batches(_HELD_ROWS)
 
 
-def _fixed_bytes(words: CellArray) -> pl.Series:
+def _fixed_bytes(words: Words) -> pl.Series:
     """Rows of words as bytes."""
     width = words.shape[1] if words.size else 1
     return bytes_of(words.ravel(), np.arange(words.shape[0] + 1, dtype=np.int64) * width)
 
 
-def _fixed_words(said: pl.Series) -> CellArray:
+def _fixed_words(said: pl.Series) -> Words:
     words, _ = words_of(said)
     return words.reshape(len(said), -1) if len(said) else np.empty((0, 1), dtype=np.uint64)
 
 
-def bytes_of(words: CellArray, offsets: NDArray[np.int64]) -> pl.Series:
+def bytes_of(words: Words, offsets: NDArray[np.int64]) -> pl.Series:
     """Lists of words as little-endian bytes."""
     data = np.ascontiguousarray(words, dtype="<u8")
     array = pa.LargeBinaryArray.from_buffers(
@@ -363,7 +362,7 @@ def bytes_of(words: CellArray, offsets: NDArray[np.int64]) -> pl.Series:
     return pl.Series(pl.from_arrow(array)).cast(pl.Binary)
 
 
-def words_of(said: pl.Series) -> tuple[CellArray, NDArray[np.int64]]:
+def words_of(said: pl.Series) -> tuple[Words, NDArray[np.int64]]:
     """The words that `bytes_of` wrote, end to end, and where each list starts."""
     array = said.rechunk().to_arrow().cast(pa.large_binary())
     _, ends, data = array.buffers()

@@ -20,6 +20,7 @@ import polars as pl
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from dpublish.arrays import Ints, Words
 from dpublish.counting.bound import unpack_codes, word_columns
 from dpublish.counting.cells import TableCounter, Threads
 from dpublish.counting.engines.local import Local
@@ -30,12 +31,10 @@ from dpublish.declare.encode import EXACT_WHOLE, CodeArray, CodeRule, Encoder, c
 from dpublish.declare.schema import Schema
 from dpublish.declare.spelling import BLANKS, ZERO_FRACTION
 from dpublish.declare.statistic import (
-    CellArray,
     CellCounts,
     CodedRows,
     ContingencyTables,
     GridPoints,
-    IntArray,
     SparseCounts,
     Statistic,
     TableCounts,
@@ -127,8 +126,8 @@ class Sql(Local):
         return _summed(pieces)
 
     def _words(
-        self, domain: Domain, used: Sequence[int], groups: Mapping[int, IntArray]
-    ) -> Iterator[tuple[CellArray, IntArray]]:
+        self, domain: Domain, used: Sequence[int], groups: Mapping[int, Ints]
+    ) -> Iterator[tuple[Words, Ints]]:
         """The distinct rows of codes of some columns, packed into words, and how many rows have
         each; of those rows that no column of the domain drops."""
         query = _Query(self.source.dialect)
@@ -211,7 +210,7 @@ Leaves = Sequence[exp.Expression]
 """The code of each slot as a constant: NULL where the row is dropped."""
 
 
-def _leaves(rule: CodeRule, groups: IntArray | None, *, wanted: bool) -> Leaves:
+def _leaves(rule: CodeRule, groups: Ints | None, *, wanted: bool) -> Leaves:
     """Codes, or their groups; where none are wanted, whether there is one."""
     return [
         exp.Null()
@@ -444,7 +443,7 @@ def _moment(kind: str, number: int, type_name: str) -> exp.Expression:
     return exp.cast(exp.Literal.string(spelled(kind, number)), type_name)
 
 
-def _summed(pieces: Sequence[tuple[NDArray[np.uint64], IntArray]]) -> SparseCounts:
+def _summed(pieces: Sequence[tuple[NDArray[np.uint64], Ints]]) -> SparseCounts:
     """Counts of cells from pieces in which a cell may occur more than once."""
     if not pieces:
         return SparseCounts.none()

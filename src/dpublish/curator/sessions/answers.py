@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Ints
 from dpublish.curator.sessions.files import canonical
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
 from dpublish.estimate import Estimate
 from dpublish.methods.online.state import Query
-from dpublish.noise.base import IntArray
 
 if TYPE_CHECKING:
     from dpublish.query.masks import Selection
@@ -89,7 +89,7 @@ def read_query(
     query: str | Sequence[float] | NDArray[np.float64],
     domain: Domain,
     resolution: int,
-    support: IntArray | None = None,
+    support: Ints | None = None,
 ) -> Query:
     """A predicate, or one weight from 0 to 1 a cell, rounded to multiples of 1 / resolution. With a
     `support` of rows, one array of codes per column, a predicate alone."""
@@ -97,7 +97,7 @@ def read_query(
         selection = checked_selection(query, domain)
         if support is not None:
 
-            def holds(rows: IntArray) -> IntArray:
+            def holds(rows: Ints) -> Ints:
                 return selection.cover(rows.__getitem__, rows.shape[1]).inside.astype(np.int64)
 
             return Query(holds(support) * resolution, query, holds)
@@ -146,7 +146,7 @@ def checked_selection(text: str, domain: Domain) -> Selection:
     return selection
 
 
-def predicate_flags(selection: Selection, domain: Domain) -> IntArray:
+def predicate_flags(selection: Selection, domain: Domain) -> Ints:
     """1 for every cell that is selected."""
     cells = np.arange(domain.size, dtype=np.int64)
 

@@ -37,12 +37,12 @@ from typing import Any
 
 import numpy as np
 
+from dpublish.arrays import Ints
 from dpublish.errors import InputError, LedgerUnavailable, PublishError
 from dpublish.ledger.anchor import Anchor, Mark
 from dpublish.ledger.chain import Quanta
 from dpublish.ledger.crashpoints import reach
 from dpublish.ledger.state import file_lock
-from dpublish.noise.base import IntArray
 from dpublish.owned import open_owned, sweep, temporary
 
 PATIENCE = 60.0
@@ -99,9 +99,7 @@ class SessionFiles:
         self._found: list[dict[str, Any]] = []  # checked, and not yet handed to the session
 
     @classmethod
-    def create(
-        cls, folder: Path, header: Mapping[str, Any], counts: IntArray, threshold: int
-    ) -> None:
+    def create(cls, folder: Path, header: Mapping[str, Any], counts: Ints, threshold: int) -> None:
         """Write all files under another name, flush them, then rename: the folder is there whole or
         not at all.
 
@@ -151,7 +149,7 @@ class SessionFiles:
                 "key."
             ) from None
 
-    def read_private(self) -> tuple[IntArray, int] | None:
+    def read_private(self) -> tuple[Ints, int] | None:
         """The exact counts and the noisy threshold; None when the file is gone, as it is after
         closing."""
         found = self._read_private()
@@ -159,7 +157,7 @@ class SessionFiles:
             raise LedgerUnavailable(found)
         return found
 
-    def _read_private(self) -> tuple[IntArray, int] | str | None:
+    def _read_private(self) -> tuple[Ints, int] | str | None:
         """A failure is returned as its text: an exception raised in here would remember the
         content."""
         try:

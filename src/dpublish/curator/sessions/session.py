@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Ints
 from dpublish.catalogue import load, methods
 from dpublish.curator.guard import guarded
 from dpublish.curator.sessions.answers import (
@@ -56,7 +57,7 @@ from dpublish.ledger.crashpoints import reach
 from dpublish.methods.online.base import OnlineMechanism, dense_counts
 from dpublish.methods.online.joined import method_of
 from dpublish.methods.online.state import OnlineSettings, OnlineState, Query, Reply
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 from dpublish.privacy.plan import Plan
 from dpublish.privacy.statement import privacy_statement
 
@@ -190,7 +191,7 @@ class OnlineSession:
             )
         self._state.require_open()
 
-    def _require_private(self) -> tuple[IntArray, int]:
+    def _require_private(self) -> tuple[Ints, int]:
         if self._private is None:
             raise LedgerUnavailable(
                 f"The private part of '{self.folder}' is gone, so the session cannot go on."

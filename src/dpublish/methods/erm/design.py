@@ -18,8 +18,9 @@ import numpy as np
 from numba import get_num_threads
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats
 from dpublish.declare.statistic import Private
-from dpublish.models.linear_features import FloatArray, LinearFeatures, WeightFeatures, narrow
+from dpublish.models.linear_features import LinearFeatures, WeightFeatures, narrow
 from dpublish.models.lookup_kernels import (
     add_by_code,
     add_by_two_codes,
@@ -56,14 +57,14 @@ class Part:
     start: int
     width: int
     value: float
-    table: FloatArray | None
+    table: Floats | None
 
-    def looked_up(self, point: FloatArray) -> FloatArray:
+    def looked_up(self, point: Floats) -> Floats:
         """The product of each code's piece with `point`."""
         here = point[self.start : self.start + self.width]
         return here * self.value if self.table is None else np.asarray(self.table @ here)
 
-    def spread(self, by_code: FloatArray) -> FloatArray:
+    def spread(self, by_code: Floats) -> Floats:
         """The sum over codes of `by_code` times the code's piece."""
         if self.table is None:
             return by_code * self.value
@@ -130,7 +131,7 @@ class Design(Private):
         with ThreadPoolExecutor(_THREADS) as threads:
             yield from threads.map(task, chunks)
 
-    def products(self, point: FloatArray) -> FloatArray:
+    def products(self, point: Floats) -> Floats:
         """x_i . point for every row."""
         tables = [part.looked_up(point) for part in self.parts]
         found = np.zeros(self.rows)
@@ -143,7 +144,7 @@ class Design(Private):
             pass
         return found
 
-    def sum_of(self, amounts: Callable[[slice], NDArray[np.int64]]) -> FloatArray:
+    def sum_of(self, amounts: Callable[[slice], NDArray[np.int64]]) -> Floats:
         """sum_i amounts_i x_i for whole numbers, given chunk by chunk, that add up to less than
         2^SUM_BITS in each."""
         ends = np.cumsum([part.codes for part in self.parts])
@@ -168,7 +169,7 @@ class Design(Private):
             ]
         )
 
-    def gram(self, weights: FloatArray, stride: int) -> FloatArray:
+    def gram(self, weights: Floats, stride: int) -> Floats:
         """sum_i weights_i x_i x_i^T over every stride-th row, times the stride. It steers the
         solver and proves nothing."""
         rows = slice(0, self.rows, stride)
@@ -179,7 +180,7 @@ class Design(Private):
         gram = self._gram_by_codes if by_codes else self._gram_by_rows
         return gram(held, chosen) * stride
 
-    def _gram_by_codes(self, held: Sequence[NDArray[Any]], weights: FloatArray) -> FloatArray:
+    def _gram_by_codes(self, held: Sequence[NDArray[Any]], weights: Floats) -> Floats:
         """From the weighted table of each two parts: cheaper when vectors have few entries other
         than zero."""
         found = np.zeros((self.dimension, self.dimension))
@@ -198,7 +199,7 @@ class Design(Private):
                 found[there, here] = block.T
         return found
 
-    def _gram_by_rows(self, held: Sequence[NDArray[Any]], weights: FloatArray) -> FloatArray:
+    def _gram_by_rows(self, held: Sequence[NDArray[Any]], weights: Floats) -> Floats:
         found = np.zeros((self.dimension, self.dimension))
         tables = [
             None if part.table is None else part.table.astype(np.float32) for part in self.parts

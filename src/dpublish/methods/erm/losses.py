@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 from flint import arb
 
-from dpublish.models.linear_features import FloatArray
+from dpublish.arrays import Floats
 from dpublish.noise.balls import fraction_ball
 
 EXP_ERROR = 2.0**-46
@@ -34,10 +34,10 @@ class Loss(abc.ABC):
         """How far `slopes` may be from the derivative at the same double."""
 
     @abc.abstractmethod
-    def values(self, margins: FloatArray) -> FloatArray: ...
+    def values(self, margins: Floats) -> Floats: ...
 
     @abc.abstractmethod
-    def slopes(self, margins: FloatArray) -> FloatArray:
+    def slopes(self, margins: Floats) -> Floats:
         """Derivatives."""
 
     @abc.abstractmethod
@@ -45,7 +45,7 @@ class Loss(abc.ABC):
         """The derivative, as a ball that surely holds it wherever in its ball the margin lies."""
 
     @abc.abstractmethod
-    def curvatures(self, margins: FloatArray) -> FloatArray:
+    def curvatures(self, margins: Floats) -> Floats:
         """Second derivatives, where they exist. They steer the solver and nothing else."""
 
 
@@ -61,11 +61,11 @@ class LogisticLoss(Loss):
     def slope_error(self) -> float:
         return 2.0 * EXP_ERROR
 
-    def values(self, margins: FloatArray) -> FloatArray:
+    def values(self, margins: Floats) -> Floats:
         # small arguments of exp only, so that nothing overflows
         return np.log1p(np.exp(-np.abs(margins))) + np.maximum(-margins, 0.0)
 
-    def slopes(self, margins: FloatArray) -> FloatArray:
+    def slopes(self, margins: Floats) -> Floats:
         decay = np.exp(-np.abs(margins))
         return -np.where(margins > 0.0, decay, 1.0) / (1.0 + decay)
 
@@ -76,7 +76,7 @@ class LogisticLoss(Loss):
             return -decay / (1 + decay)
         return -1 / (1 + margin.exp())
 
-    def curvatures(self, margins: FloatArray) -> FloatArray:
+    def curvatures(self, margins: Floats) -> Floats:
         decay = np.exp(-np.abs(margins))
         return decay / (1.0 + decay) ** 2
 
@@ -97,13 +97,13 @@ class HuberLoss(Loss):
         # itself
         return float(1 + 1 / self.width) * 2.0**-48
 
-    def values(self, margins: FloatArray) -> FloatArray:
+    def values(self, margins: Floats) -> Floats:
         width = float(self.width)
         short = 1.0 + width - margins
         bent = np.clip(short, 0.0, 2.0 * width) ** 2 / (4.0 * width)
         return bent + np.maximum(short - 2.0 * width, 0.0)
 
-    def slopes(self, margins: FloatArray) -> FloatArray:
+    def slopes(self, margins: Floats) -> Floats:
         width = float(self.width)
         return -np.clip((1.0 + width - margins) / (2.0 * width), 0.0, 1.0)
 
@@ -114,6 +114,6 @@ class HuberLoss(Loss):
         # clipping moves no two numbers apart, so the radius stays
         return -arb(arb(0) if middle < 0 else arb(1) if middle > 1 else middle, short.rad())
 
-    def curvatures(self, margins: FloatArray) -> FloatArray:
+    def curvatures(self, margins: Floats) -> Floats:
         width = float(self.width)
         return np.where(np.abs(1.0 - margins) <= width, 1.0 / (2.0 * width), 0.0)

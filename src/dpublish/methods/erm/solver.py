@@ -24,10 +24,10 @@ from functools import cached_property
 import numpy as np
 from flint import arb, ctx
 
+from dpublish.arrays import Floats
 from dpublish.declare.statistic import Private
 from dpublish.methods.erm.design import BLOCK, CHUNK, SUM_BITS, Design, Part
 from dpublish.methods.erm.losses import Loss
-from dpublish.models.linear_features import FloatArray
 from dpublish.models.quasi_newton import InverseHessian
 from dpublish.noise.balls import fraction_ball
 
@@ -43,7 +43,7 @@ _DAMPINGS = (Fraction(1), Fraction(1, 4), Fraction(1, 16))
 Balls = list[arb]
 
 
-def certified_newton(problem: Problem, tolerance: Fraction, start: FloatArray) -> list[Fraction]:
+def certified_newton(problem: Problem, tolerance: Fraction, start: Floats) -> list[Fraction]:
     """A point whose exact gradient is no longer than `tolerance`; `start` is where to begin."""
     sums = _Sums(problem)
     begin = start if bool(np.isfinite(start).all()) else np.zeros_like(start)
@@ -193,12 +193,12 @@ class Problem(Private):
     """
 
     design: Design
-    signs: FloatArray
+    signs: Floats
     loss: Loss
     normaliser: int
     ridge: float
-    tilt: FloatArray
-    weights: FloatArray | None = None
+    tilt: Floats
+    weights: Floats | None = None
     exact_tilt: Sequence[Fraction] | None = None
     constant_ridge: float | None = None
 
@@ -218,7 +218,7 @@ class Problem(Private):
         )
 
     @cached_property
-    def ridges(self) -> FloatArray | float:
+    def ridges(self) -> Floats | float:
         """The ridge of each coordinate: `ridge`, but for the first where it has one of its own."""
         if self.constant_ridge is None:
             return self.ridge
@@ -234,21 +234,21 @@ class Problem(Private):
     def highest_ridge(self) -> float:
         return self.ridge if self.constant_ridge is None else max(self.ridge, self.constant_ridge)
 
-    def penalty(self, one: FloatArray, other: FloatArray) -> float:
+    def penalty(self, one: Floats, other: Floats) -> float:
         """sum_j ridge_j one_j other_j."""
         if self.constant_ridge is None:
             return self.ridge * float(one @ other)
         return float((self.ridges * one) @ other)
 
-    def margins(self, point: FloatArray) -> FloatArray:
+    def margins(self, point: Floats) -> Floats:
         margins = self.design.products(point)
         margins *= self.signs
         return margins
 
-    def weighted(self, values: FloatArray, rows: slice) -> FloatArray:
+    def weighted(self, values: Floats, rows: slice) -> Floats:
         return values if self.weights is None else values * self.weights[rows]
 
-    def gradient(self, point: FloatArray, margins: FloatArray) -> FloatArray:
+    def gradient(self, point: Floats, margins: Floats) -> Floats:
         unit = sum_unit(self.heaviest)
 
         def amounts(rows: slice) -> np.ndarray:
@@ -258,7 +258,7 @@ class Problem(Private):
         total = self.design.sum_of(amounts) * unit
         return (total + self.tilt) / self.normaliser + self.ridges * point
 
-    def hessian(self, margins: FloatArray, stride: int = 1) -> FloatArray:
+    def hessian(self, margins: Floats, stride: int = 1) -> Floats:
         """The Hessian, from every stride-th row."""
         weights = self.weighted(self.loss.curvatures(margins), slice(None)) * self.signs**2
         hessian = self.design.gram(weights, stride) / self.normaliser
@@ -299,7 +299,7 @@ def rounding_bound(
     return 2.0 * (weight * slope_error + rounded + sums + tail)
 
 
-def certified_length(problem: Problem, point: FloatArray, gradient: FloatArray) -> float:
+def certified_length(problem: Problem, point: Floats, gradient: Floats) -> float:
     """An upper bound on the length of the exact gradient."""
     error = rounding_bound(
         rows=problem.design.rows,
@@ -315,7 +315,7 @@ def certified_length(problem: Problem, point: FloatArray, gradient: FloatArray) 
     return (length_of(gradient) + error) * (1.0 + 2.0**-40)
 
 
-def certified(problem: Problem, point: FloatArray, tolerance: float) -> bool:
+def certified(problem: Problem, point: Floats, tolerance: float) -> bool:
     """Whether the exact gradient at `point` is surely no longer than `tolerance`. False where
     anything is not finite."""
     if not bool(np.isfinite(point).all()):
@@ -334,7 +334,7 @@ def minimise(problem: Problem, tolerance: Fraction | float) -> list[Fraction]:
     return certified_newton(problem, Fraction(tolerance), point)
 
 
-def nearest_doubles(values: Sequence[Fraction]) -> FloatArray:
+def nearest_doubles(values: Sequence[Fraction]) -> Floats:
     """The doubles nearest to exact numbers, infinite beyond their range: such a tilt cannot be
     certified, and is settled."""
 
@@ -347,7 +347,7 @@ def nearest_doubles(values: Sequence[Fraction]) -> FloatArray:
     return np.array([nearest(value) for value in values], dtype=np.float64)
 
 
-def length_of(vector: FloatArray) -> float:
+def length_of(vector: Floats) -> float:
     """The length; infinite, where squares are too large for doubles."""
     if not float(np.abs(vector).max(initial=0.0)) < 2.0**500:
         return math.inf
@@ -373,7 +373,7 @@ _SLOW = 0.1
 """A step that leaves more than this of the gradient calls for another Hessian."""
 
 
-def descend(problem: Problem, tolerance: float) -> FloatArray:
+def descend(problem: Problem, tolerance: float) -> Floats:
     """The best point found: its gradient is at most half of `tolerance` long as far as doubles can
     tell, if they get there."""
     return _Descent(problem, tolerance).run()
@@ -382,13 +382,13 @@ def descend(problem: Problem, tolerance: float) -> FloatArray:
 class _Descent:
     def __init__(self, problem: Problem, tolerance: float) -> None:
         self.problem, self.enough = problem, tolerance / 2.0
-        self.point: FloatArray = np.zeros(problem.design.dimension)
+        self.point: Floats = np.zeros(problem.design.dimension)
         self.margins = np.zeros(problem.design.rows)
         self.gradient = problem.gradient(self.point, self.margins)
         self.stride = first_stride(problem.design.rows, problem.design.dimension)
         self.inverse: InverseHessian | None = None
 
-    def run(self) -> FloatArray:
+    def run(self) -> Floats:
         best, shortest, idle = self.point, length_of(self.gradient), 0
         for _ in range(MAX_STEPS):
             if shortest <= self.enough or idle >= PATIENCE:
@@ -429,7 +429,7 @@ class _Descent:
         self.gradient = self.problem.gradient(self.point, self.margins)
         self.inverse.learn(change, self.gradient - old)
 
-    def _length(self, step: FloatArray, moves: FloatArray) -> float:
+    def _length(self, step: Floats, moves: Floats) -> float:
         """How far to go along `step`: where the slope of J has fallen to a fifth, the full step
         being tried first.
 
@@ -465,7 +465,7 @@ def first_stride(rows: int, dimension: int) -> int:
     return max(1, rows // wanted)
 
 
-def _solver(hessian: FloatArray) -> Callable[[FloatArray], FloatArray]:
+def _solver(hessian: Floats) -> Callable[[Floats], Floats]:
     """Solves with a Hessian, or divides by its largest diagonal entries where it is singular in
     floating point."""
     from scipy.linalg import LinAlgError, cho_factor, cho_solve

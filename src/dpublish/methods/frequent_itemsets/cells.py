@@ -10,11 +10,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Ints
 from dpublish.compiled import njit
 from dpublish.errors import PrivateSideError
 from dpublish.methods.set_partition.transactions import Baskets
 from dpublish.models.noisy_counts import geometric_edges, pair_edges
-from dpublish.noise.base import IntArray
 
 Itemset = tuple[int, ...]
 
@@ -28,7 +28,7 @@ class Cells(Protocol):
     @property
     def edges(self) -> tuple[int, ...]: ...
     def touched(self) -> NDArray[np.int32]: ...
-    def weighted(self, touched: NDArray[np.int32], weights: IntArray) -> IntArray: ...
+    def weighted(self, touched: NDArray[np.int32], weights: Ints) -> Ints: ...
 
 
 class ItemCells:
@@ -51,7 +51,7 @@ class ItemCells:
         touched_items(self._baskets.items, self._baskets.offsets, self._cell, out)
         return out
 
-    def weighted(self, touched: NDArray[np.int32], weights: IntArray) -> IntArray:
+    def weighted(self, touched: NDArray[np.int32], weights: Ints) -> Ints:
         out = np.zeros(len(self.sets), dtype=np.int64)
         weigh_items(self._baskets.items, self._baskets.offsets, self._cell, touched, weights, out)
         return out
@@ -81,7 +81,7 @@ class PairCells:
         touched_pairs(self._records, out)
         return out
 
-    def weighted(self, touched: NDArray[np.int32], weights: IntArray) -> IntArray:
+    def weighted(self, touched: NDArray[np.int32], weights: Ints) -> Ints:
         out = np.zeros((self._width, self._width), dtype=np.int64)
         weigh_pairs(self._records, self._width, touched, weights, out)
         return out[np.triu_indices(self._width, 1)]
@@ -104,7 +104,7 @@ class SetCells:
         touched_sets(self._records, self._masks, out)
         return out
 
-    def weighted(self, touched: NDArray[np.int32], weights: IntArray) -> IntArray:
+    def weighted(self, touched: NDArray[np.int32], weights: Ints) -> Ints:
         out = np.zeros(len(self.sets), dtype=np.int64)
         weigh_sets(self._records, self._masks, touched, weights, out)
         return out

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from dpublish.arrays import Ints
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
@@ -52,7 +53,7 @@ from dpublish.methods.set_partition.transactions import (
     item_names,
 )
 from dpublish.models.noisy_counts import Touched, best_cap, norm_bound, weights
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.gaussian import budget_of_counts
@@ -114,7 +115,7 @@ class Round:
     the scale (Laplace) or variance (Gaussian) of their noise in transactions."""
 
     sets: Sequence[Itemset]
-    counts: IntArray
+    counts: Ints
     cap: int
     scale: Fraction
     touched: Touched

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 
+from dpublish.arrays import Ints
 from dpublish.declare.domain import Domain
 from dpublish.declare.grid import TreeShape, grid_of
 from dpublish.declare.schema import Schema
@@ -25,7 +26,7 @@ from dpublish.methods.interval_tree.mechanism import IntervalTree
 from dpublish.methods.joined_histograms.mechanism import JoinedHistograms
 from dpublish.models.noisy_counts import laplace_cumulants
 from dpublish.models.sectors import Sectors
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan, Settings, hidden
 from dpublish.workloads import theory
@@ -35,7 +36,7 @@ MAX_COLUMNS = 64
 By = Literal["best", "sectors", "tree", "joined"]
 
 
-def noisy_sectors(noise: Noise, numbers: IntArray, plan: Plan[SectorSettings]) -> Output:
+def noisy_sectors(noise: Noise, numbers: Ints, plan: Plan[SectorSettings]) -> Output:
     """The mechanism: noise on every sector count. A row is in one sector of each projection."""
     settings, sectors = plan.settings, plan.settings.sectors
     noisy = noise.laplace(

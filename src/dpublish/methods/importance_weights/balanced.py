@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats, Ints
 from dpublish.methods.erm.calibration import (
     OUTPUT_FINENESS,
     SOLVER_ROOM,
@@ -36,8 +37,8 @@ from dpublish.methods.erm.calibration import (
 from dpublish.methods.erm.design import Design
 from dpublish.methods.erm.losses import LogisticLoss
 from dpublish.methods.erm.solver import Problem, minimise, nearest_doubles, rounding_bound
-from dpublish.models.linear_features import FloatArray, WeightFeatures
-from dpublish.noise.base import IntArray, Noise, saturated
+from dpublish.models.linear_features import WeightFeatures
+from dpublish.noise.base import Noise, saturated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +189,7 @@ def for_objective(
     )
 
 
-def public_weights(base: FloatArray, normaliser: int) -> FloatArray:
+def public_weights(base: Floats, normaliser: int) -> Floats:
     """The weight of each public row in the problem, N u_i."""
     return base * float(normaliser)
 
@@ -198,11 +199,11 @@ def balanced_coefficients(
     features: WeightFeatures,
     private: Sequence[NDArray[Any]],
     public: Sequence[NDArray[Any]],
-    base: FloatArray,
+    base: Floats,
     *,
     normaliser: int,
     calibration: BalancedCalibration,
-) -> IntArray:
+) -> Ints:
     """The mechanism: multiples of the grid, for vectors divided by R."""
     codes = [np.concatenate([own, other]) for own, other in zip(private, public, strict=True)]
     rows = len(private[0])
@@ -216,7 +217,7 @@ def balanced_coefficients(
     return blurred(noise, minimise(problem, calibration.tolerance), calibration)
 
 
-def blurred(noise: Noise, found: Sequence[Fraction], calibration: BalancedCalibration) -> IntArray:
+def blurred(noise: Noise, found: Sequence[Fraction], calibration: BalancedCalibration) -> Ints:
     """Coefficients with noise, as multiples of the grid."""
     if calibration.gaussian:
         return noise.lattice_gaussian(
@@ -237,6 +238,6 @@ def blurred(noise: Noise, found: Sequence[Fraction], calibration: BalancedCalibr
     )
 
 
-def heaviest_weight(base: FloatArray, normaliser: int) -> float:
+def heaviest_weight(base: Floats, normaliser: int) -> float:
     """The largest weight of any row in the problem, private rows weighing 1."""
     return max(1.0, float(public_weights(base, normaliser).max()))

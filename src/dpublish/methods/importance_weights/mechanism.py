@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats
 from dpublish.declare.domain import MAX_CELLS, Axis, Domain
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
@@ -27,7 +28,7 @@ from dpublish.methods.importance_weights.balanced import (
 )
 from dpublish.methods.importance_weights.moments import Amounts, Fit, Pair, choose_set, measure
 from dpublish.methods.importance_weights.public_sets import Loaded, load_sets
-from dpublish.models.linear_features import FloatArray, NormBound, Numbers, WeightFeatures
+from dpublish.models.linear_features import NormBound, Numbers, WeightFeatures
 from dpublish.models.public_rows import PublicSet
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
@@ -299,10 +300,10 @@ class ImportanceWeights(Mechanism):
         chosen: PublicSet,
         values: NDArray[np.int64],
         *,
-        coefficients: FloatArray,
-        ridge: FloatArray,
-        gradient: FloatArray,
-        masses: FloatArray,
+        coefficients: Floats,
+        ridge: Floats,
+        gradient: Floats,
+        masses: Floats,
         facts: dict[str, Any],
     ) -> Output:
         """The release. Everything here is a function of noisy numbers and public rows."""
@@ -338,7 +339,7 @@ class ImportanceWeights(Mechanism):
         )
 
 
-def truncated(masses: FloatArray, limit: float) -> FloatArray:
+def truncated(masses: Floats, limit: float) -> Floats:
     """Weights cut at `limit` times their mean, then scaled to add up to 1 again."""
     cut = np.minimum(masses, limit * masses.sum() / len(masses))
     return np.asarray(cut / cut.sum())

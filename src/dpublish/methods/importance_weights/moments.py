@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Ints
 from dpublish.methods.draws import noisy_counts
 from dpublish.models.linear_features import WeightFeatures
 from dpublish.models.public_rows import PublicSet
 from dpublish.models.raking.raking import Raked, TableTarget, consistent_shares, rake
-from dpublish.noise.base import ChoiceRule, IntArray, Noise
+from dpublish.noise.base import ChoiceRule, Noise
 from dpublish.privacy.budget_split import BudgetSplit
 
 Pair = tuple[int, int]
@@ -67,13 +68,13 @@ class Amounts:
 class Measured:
     """One noisy table."""
 
-    counts: IntArray
+    counts: Ints
     variance: float
 
 
 def table_counts(
     features: WeightFeatures, codes: Sequence[NDArray[Any]], axes: Sequence[int]
-) -> IntArray:
+) -> Ints:
     """Exact counts of the cells of one column, or of a pair. Private, when the codes are."""
     first = np.asarray(codes[axes[0]]).astype(np.int64)
     size = features.axes[axes[0]].cardinality
@@ -83,7 +84,7 @@ def table_counts(
     return np.bincount(first, minlength=size).astype(np.int64)
 
 
-def expected_counts(values: NDArray[Any]) -> IntArray:
+def expected_counts(values: NDArray[Any]) -> Ints:
     """Published or public numbers of rows, in whole numbers that counts can be held against."""
     limited = np.clip(np.nan_to_num(values, nan=0.0), 0, LARGEST_CELL)
     return np.asarray(np.rint(limited), dtype=np.int64)
@@ -155,7 +156,7 @@ class Fit:
             targets.append(TableTarget(codes, shares, variances, group.axes, shape))
         self.raked = rake(targets, self._public.base, precision=self._precision, start=self.raked)
 
-    def expected(self, features: WeightFeatures, pair: Pair) -> IntArray:
+    def expected(self, features: WeightFeatures, pair: Pair) -> Ints:
         """What the weights say the counts of a pair are, in whole numbers."""
         assert self.raked is not None
         first, second = (self._public.codes[axis].astype(np.int64) for axis in pair)

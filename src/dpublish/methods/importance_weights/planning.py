@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dpublish.arrays import Floats
 from dpublish.declare.relation import Relation
 from dpublish.errors import PlanError
 from dpublish.methods.importance_weights.balanced import (
@@ -21,7 +22,7 @@ from dpublish.methods.importance_weights.balanced import (
     for_output,
 )
 from dpublish.methods.importance_weights.moments import Amounts
-from dpublish.models.linear_features import FloatArray, WeightFeatures
+from dpublish.models.linear_features import WeightFeatures
 from dpublish.models.public_rows import PublicSet
 from dpublish.privacy.budget_split import BudgetSplit, Law, in_proportion
 from dpublish.privacy.cost import Cost
@@ -141,7 +142,7 @@ def like_epsilon(budget: BudgetSplit) -> float:
     return amount if budget.law == "laplace" else math.sqrt(2.0 * amount)
 
 
-def gram_of(features: WeightFeatures, public: PublicSet) -> FloatArray:
+def gram_of(features: WeightFeatures, public: PublicSet) -> Floats:
     """Second moments of the public rows' vectors (not divided by R), from at most MAX_GRAM_ROWS of
     them."""
     step = max(1, -(-public.rows // MAX_GRAM_ROWS))
@@ -176,7 +177,7 @@ class Forecast:
 
 def forecast(
     features: WeightFeatures,
-    gram: FloatArray,
+    gram: Floats,
     *,
     moved: int,
     rows: int,

@@ -16,11 +16,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from dpublish.arrays import Ints
 from dpublish.declare.grid import Boxes, TreeShape
 from dpublish.declare.statistic import Private, SparseCounts
 from dpublish.models.hierarchical_counts import best_for_ranges, spread_points
 from dpublish.models.noisy_counts import laplace_cumulants
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 
 # Three ways to cut a grid into boxes: PrivTree, the thesis's binary search, and equal cells.
 #
@@ -65,7 +66,7 @@ class BoxCounts(Private):
         self._cells = points.cells
         self._below = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(points.counts)])
 
-    def of(self, boxes: Boxes) -> IntArray:
+    def of(self, boxes: Boxes) -> Ints:
         first, after = self._shape.spans(boxes)
         low, high = np.searchsorted(self._cells, first), np.searchsorted(self._cells, after)
         return np.asarray(self._below[high] - self._below[low])
@@ -239,7 +240,7 @@ def tree_sums(points: SparseCounts, pilot: Pilot) -> tuple[int, int]:
     A box of level k counts 2^(levels - 1 - k) times in the second sum: as often as it has pairs of
     positions.
     """
-    counts: IntArray = np.zeros(1 << pilot.levels, dtype=np.int64)
+    counts: Ints = np.zeros(1 << pilot.levels, dtype=np.int64)
     counts[points.cells.astype(np.int64)] = points.counts
     splits = uneven = 0
     width, decay = pilot.width, pilot.calibration.decay
@@ -280,9 +281,9 @@ class BoxBias:
 
     shape: TreeShape
     boxes: Boxes
-    low: IntArray
-    high: IntArray
-    counted: IntArray
+    low: Ints
+    high: Ints
+    counted: Ints
     cuts: int
     level_sensitivity: Fraction
 
@@ -315,7 +316,7 @@ class BoxBias:
         step = max(1, CHUNK // max(1, width))
         return [(start, min(start + step, QUESTIONS)) for start in range(0, QUESTIONS, step)]
 
-    def shares(self, start: int, stop: int) -> IntArray:
+    def shares(self, start: int, stop: int) -> Ints:
         """How much of each box lies in each question, in parts of `UNIT`: 0 and `UNIT` mean none
         and all of it."""
         low, high = (

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dpublish.arrays import Ints
 from dpublish.declare.domain import Domain
 from dpublish.declare.statistic import Private, Tabulator
 from dpublish.methods.draws import noisy_counts
@@ -29,13 +30,12 @@ from dpublish.methods.joined_histograms.structure import (
 )
 from dpublish.methods.joined_histograms.workload import declared_triples
 from dpublish.models.junction_tree.cliques import Zeros, structural_zeros
-from dpublish.models.junction_tree.consistency import Ints
 from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, fit_model
 from dpublish.models.junction_tree.known_sums import KnownSum, known_sums
 from dpublish.models.junction_tree.measured import ordered_widths
 from dpublish.models.junction_tree.model import JunctionModel
 from dpublish.models.public_prior import PublicPrior
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.plan import Plan
 
@@ -106,7 +106,7 @@ class Job(Private):
 class MeasuredColumns:
     """The noisy counts of every column by label, and what part of the budget each had."""
 
-    counts: Mapping[int, IntArray]
+    counts: Mapping[int, Ints]
     shares: Mapping[int, Fraction]
 
     def published(self, job: Job) -> list[MeasuredColumn | None]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Codes
 from dpublish.compiled import njit
-
-Codes = NDArray[Any]
 
 
 @njit(cache=True, nogil=True)

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from dpublish.arrays import Ints
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.declare.statistic import CodedRows, Tabulation
@@ -61,7 +62,7 @@ from dpublish.methods.joined_histograms.workload import (
     table_weights,
 )
 from dpublish.models.junction_tree.cliques import group_limits, structural_zeros
-from dpublish.models.junction_tree.consistency import GroupSums, Ints
+from dpublish.models.junction_tree.consistency import GroupSums
 from dpublish.models.junction_tree.fit import (
     MeasuredColumn,
     MeasuredTable,

@@ -8,9 +8,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from dpublish.arrays import Floats, Ints
 from dpublish.methods.draws import noisy_counts
 from dpublish.methods.joined_histograms.structure import Edge, Labelled
-from dpublish.models.junction_tree.consistency import Floats, Ints
 from dpublish.models.junction_tree.model import JunctionModel
 from dpublish.models.junction_tree.model_error import UNIT, level_blocks
 from dpublish.noise.base import Noise

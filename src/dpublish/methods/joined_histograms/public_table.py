@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpublish.arrays import Floats, Ints
 from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
@@ -24,7 +25,7 @@ from dpublish.methods.importance_weights.public_sets import listed, read_source,
 from dpublish.methods.joined_histograms.rounds import room_for
 from dpublish.methods.joined_histograms.structure import Edge, LabelledRows
 from dpublish.models.junction_tree.cliques import group_levels, level_order
-from dpublish.models.junction_tree.consistency import Floats, Ints, fit_margins, sum_groups
+from dpublish.models.junction_tree.consistency import fit_margins, sum_groups
 from dpublish.models.junction_tree.fit import join_tables
 from dpublish.models.junction_tree.model import Fitted, JunctionModel
 from dpublish.models.public_prior import (

@@ -17,6 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
+from dpublish.arrays import Floats, Ints
 from dpublish.declare.statistic import Private
 from dpublish.methods.draws import choose
 from dpublish.methods.joined_histograms.structure import NOISE_COST, Edge, Labelled, rows_apart
@@ -26,10 +27,10 @@ from dpublish.models.junction_tree.cliques import (
     group_levels,
     level_order,
 )
-from dpublish.models.junction_tree.consistency import Floats, Ints, sum_groups
+from dpublish.models.junction_tree.consistency import sum_groups
 from dpublish.models.junction_tree.fit import grouped_table
 from dpublish.models.junction_tree.model import JunctionModel
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 from dpublish.privacy.budget_split import BudgetSplit
 
 Columns = tuple[int, ...]
@@ -126,14 +127,14 @@ class Rounds(Private):
             column: rows.grouped(column, coarsenings[column].resolutions[0])
             for column in self.columns
         }
-        self._counts: dict[Edge, IntArray] = {}
+        self._counts: dict[Edge, Ints] = {}
         for pair in itertools.combinations(self.columns, 2):
             shape = self._shape(pair, (0, 0))
             self._counts[pair] = rows.count_pair(
                 coded[pair[0]], coded[pair[1]], (shape[0], shape[1])
             ).reshape(*shape, -1)
         self._start = {triple: self._finest(triple) for triple in self.triples}
-        self._triples: dict[Columns, IntArray] = {}
+        self._triples: dict[Columns, Ints] = {}
         for triple, resolutions in self._start.items():
             some = [
                 rows.grouped(column, groups)
@@ -193,7 +194,7 @@ class Rounds(Private):
         self,
         columns: Columns,
         start: tuple[int, ...],
-        tables: tuple[IntArray, Floats],
+        tables: tuple[Ints, Floats],
         weights: Mapping[Columns, int],
         deviation: float,
     ) -> dict[Option, int]:

@@ -19,12 +19,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats, Ints
 from dpublish.declare.encode import code_dtype
 from dpublish.declare.statistic import Private, Tabulator
 from dpublish.methods.draws import choose
 from dpublish.models.junction_tree.cliques import group_levels, level_order
-from dpublish.models.junction_tree.consistency import Floats, Ints, sum_groups
-from dpublish.noise.base import IntArray, Noise
+from dpublish.models.junction_tree.consistency import sum_groups
+from dpublish.noise.base import Noise
 from dpublish.privacy.budget_split import BudgetSplit, Law, in_proportion
 
 Edge = tuple[int, int]
@@ -41,12 +42,12 @@ class Labelled(Protocol):
     levels: list[int]
     labels: int
 
-    def count_column(self, column: int) -> IntArray: ...
-    def count_levels(self, column: int) -> IntArray: ...
+    def count_column(self, column: int) -> Ints: ...
+    def count_levels(self, column: int) -> Ints: ...
     def regrouped(self, column: int, group_of: Ints) -> Labelled: ...
     def grouped(self, column: int, group_of: Ints) -> Any: ...
-    def count_pair(self, first: Any, second: Any, shape: tuple[int, int]) -> IntArray: ...
-    def count_together(self, coded: Sequence[Any], shape: Sequence[int]) -> IntArray: ...
+    def count_pair(self, first: Any, second: Any, shape: tuple[int, int]) -> Ints: ...
+    def count_together(self, coded: Sequence[Any], shape: Sequence[int]) -> Ints: ...
 
 
 class LabelledRows(Private):
@@ -68,16 +69,16 @@ class LabelledRows(Private):
             else self.codes[target].astype(np.uint8)
         )
 
-    def count_column(self, column: int) -> IntArray:
+    def count_column(self, column: int) -> Ints:
         from dpublish.methods.joined_histograms.kernels import count_column
 
         out = np.zeros(self.levels[column] * self.labels, dtype=np.int64)
         count_column(self.codes[column], self.labels_of, self.labels, out)
         return out
 
-    def count_levels(self, column: int) -> IntArray:
+    def count_levels(self, column: int) -> Ints:
         """Rows of every level, all labels together."""
-        counted: IntArray = self.count_column(column).reshape(-1, self.labels).sum(axis=1)
+        counted: Ints = self.count_column(column).reshape(-1, self.labels).sum(axis=1)
         return counted
 
     def regrouped(self, column: int, group_of: Ints) -> LabelledRows:
@@ -98,14 +99,14 @@ class LabelledRows(Private):
 
     def count_pair(
         self, first: NDArray[np.uint8], second: NDArray[np.uint8], shape: tuple[int, int]
-    ) -> IntArray:
+    ) -> Ints:
         from dpublish.methods.joined_histograms.kernels import count_pair
 
         out = np.zeros(shape[0] * shape[1] * self.labels, dtype=np.int64)
         count_pair(first, second, self.labels_of, shape[1], self.labels, out)
         return out
 
-    def count_together(self, coded: Sequence[NDArray[np.uint8]], shape: Sequence[int]) -> IntArray:
+    def count_together(self, coded: Sequence[NDArray[np.uint8]], shape: Sequence[int]) -> Ints:
         """Two or three grouped columns with the label."""
         from dpublish.methods.joined_histograms.kernels import count_triple
 
@@ -137,17 +138,17 @@ class LabelledTables(Private):
         self.levels = list(rows.domain.shape)
         self.labels = 1 if target is None else self.levels[target]
         self._groups: dict[int, Ints] = {}
-        self._columns: dict[tuple[int, ...], IntArray] = {}
-        self._tables: dict[tuple[int, ...], IntArray] = {}
+        self._columns: dict[tuple[int, ...], Ints] = {}
+        self._tables: dict[tuple[int, ...], Ints] = {}
 
-    def count_column(self, column: int) -> IntArray:
+    def count_column(self, column: int) -> Ints:
         return self._table((column,)).ravel()
 
-    def count_levels(self, column: int) -> IntArray:
+    def count_levels(self, column: int) -> Ints:
         """Rows of every level, all labels together; as it was declared, whatever was grouped."""
         if not self._columns:
             self._columns = self._count(self._singles, {})
-        counted: IntArray = self._columns[column,].reshape(-1, self.labels).sum(axis=1)
+        counted: Ints = self._columns[column,].reshape(-1, self.labels).sum(axis=1)
         return counted
 
     def regrouped(self, column: int, group_of: Ints) -> LabelledTables:
@@ -167,10 +168,10 @@ class LabelledTables(Private):
 
     def count_pair(
         self, first: tuple[int, Ints], second: tuple[int, Ints], shape: tuple[int, int]
-    ) -> IntArray:
+    ) -> Ints:
         return self.count_together([first, second], shape)
 
-    def count_together(self, coded: Sequence[tuple[int, Ints]], shape: Sequence[int]) -> IntArray:
+    def count_together(self, coded: Sequence[tuple[int, Ints]], shape: Sequence[int]) -> Ints:
         """Two or three grouped columns with the label."""
         columns = tuple(column for column, _ in coded)
         kept = tuple(sorted(columns))
@@ -184,14 +185,14 @@ class LabelledTables(Private):
             table = np.moveaxis(folded, 0, axis)
         return np.ascontiguousarray(table).ravel()
 
-    def _table(self, columns: tuple[int, ...]) -> IntArray:
+    def _table(self, columns: tuple[int, ...]) -> Ints:
         if not self._tables:
             self._tables = self._count([*self._singles, *self._joint], self._groups)
         return self._tables[columns]
 
     def _count(
         self, wanted: Sequence[tuple[int, ...]], groups: Mapping[int, Ints]
-    ) -> dict[tuple[int, ...], IntArray]:
+    ) -> dict[tuple[int, ...], Ints]:
         found = self._rows.tables([(*columns, *self._label) for columns in wanted], groups)
         return {
             columns: table.reshape([*table.shape[: len(columns)], self.labels])
@@ -238,9 +239,9 @@ LARGEST_CELL = 1 << 40
 pair must stay in 64 bits."""
 
 
-def without_labels(counts: IntArray, labels: int) -> IntArray:
+def without_labels(counts: Ints, labels: int) -> Ints:
     """Rows of all labels together, from a table of counts with labels last."""
-    together: IntArray = counts.reshape(-1, labels).sum(axis=1)
+    together: Ints = counts.reshape(-1, labels).sum(axis=1)
     return together
 
 

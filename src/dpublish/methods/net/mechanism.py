@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from dpublish.arrays import Ints
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
@@ -22,7 +23,7 @@ from dpublish.methods.base import CellCounts, Mechanism, Output, SparseCounts
 from dpublish.methods.field_types import Interval
 from dpublish.methods.histogram.mechanism import counted_rows
 from dpublish.methods.query_list import multiset_scores, read_request, true_answers
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan, Settings, hidden
 from dpublish.workloads import theory
@@ -240,7 +241,7 @@ class Net(Mechanism):
         return points
 
 
-def multiset_at(index: int, universe: int, size: int) -> IntArray:
+def multiset_at(index: int, universe: int, size: int) -> Ints:
     """The multiset at a place of the lexicographic list."""
     out, low = [], 0
     for left in range(size, 0, -1):

@@ -26,6 +26,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Ints
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.declare.statistic import CellCounts, CodedRows, Statistic
@@ -43,7 +44,7 @@ from dpublish.methods.online.state import (
     draw_synopsis,
     worst_reach,
 )
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan
 from dpublish.workloads import theory
@@ -90,7 +91,7 @@ class OnlineMechanism(Checked, abc.ABC):
         """Price a session and say what to expect. Raises `PlanError` or `SchemaError`; reads no
         row."""
 
-    def begin(self, noise: Noise, counts: IntArray, settings: Any) -> Opening:
+    def begin(self, noise: Noise, counts: Ints, settings: Any) -> Opening:
         """The first step after the debit, once a session."""
         public, threshold = self.opening(noise, counts, settings), 0
         if settings.accounting == "sparse-vector" and not settings.all_easy:
@@ -105,7 +106,7 @@ class OnlineMechanism(Checked, abc.ABC):
         domain = plan.settings.domain
         return CellCounts(domain) if plan.settings.support is None else CodedRows(domain)
 
-    def opening(self, noise: Noise, counts: IntArray, settings: OnlineSettings) -> dict[str, Any]:
+    def opening(self, noise: Noise, counts: Ints, settings: OnlineSettings) -> dict[str, Any]:
         """What a session shows from the start: the synopsis, if it buys one, and the total.
         `counts` are those of all cells, or the codes of all rows for a joined synopsis."""
         if settings.support is not None and settings.joined is not None:
@@ -123,7 +124,7 @@ class OnlineMechanism(Checked, abc.ABC):
     def noisy_total(
         self,
         noise: Noise,
-        counts: IntArray,
+        counts: Ints,
         settings: OnlineSettings,
         synopsis: Sequence[int] = (),
     ) -> dict[str, Any]:
@@ -435,7 +436,7 @@ class OnlineMechanism(Checked, abc.ABC):
         )
 
 
-def dense_counts(cells: IntArray | NDArray[np.uint64], counts: IntArray, size: int) -> IntArray:
+def dense_counts(cells: Ints | NDArray[np.uint64], counts: Ints, size: int) -> Ints:
     """Exact counts of all cells, empty ones too. Private."""
     out = np.zeros(size, dtype=np.int64)
     out[np.asarray(cells, dtype=np.int64)] = counts

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from dpublish.arrays import Ints
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
@@ -23,7 +24,7 @@ from dpublish.methods.joined_histograms.mechanism import JoinedHistograms, joine
 from dpublish.methods.joined_histograms.plan import JoinedSettings
 from dpublish.models.junction_tree.fit import fit_model
 from dpublish.models.junction_tree.measured import read_measured
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
 
@@ -68,7 +69,7 @@ def method_of(names: Sequence[str], bins: int | None) -> JoinedHistograms:
 
 
 def draw_support(
-    noise: Noise, rows: Sequence[IntArray], plan: Plan[JoinedSettings], size: int
+    noise: Noise, rows: Sequence[Ints], plan: Plan[JoinedSettings], size: int
 ) -> list[str]:
     """The support as it stands in a session's header: the codes of each column in base64. But for
     the joined histograms everything here is a function of public numbers."""
@@ -97,7 +98,7 @@ def _width(levels: int) -> str:
     return "<u2" if levels <= 1 << 16 else "<u4"
 
 
-def stray_codes(domain: Domain, count: int) -> list[IntArray]:
+def stray_codes(domain: Domain, count: int) -> list[Ints]:
     """Levels of every column, mixed evenly and without order (a multiplicative hash of places)."""
     out = []
     for place, axis in enumerate(domain.axes):
@@ -108,7 +109,7 @@ def stray_codes(domain: Domain, count: int) -> list[IntArray]:
     return out
 
 
-def read_support(public: Mapping[str, Any], domain: Domain) -> IntArray:
+def read_support(public: Mapping[str, Any], domain: Domain) -> Ints:
     """The support of a session, one row per column of the domain."""
     columns = [
         np.frombuffer(base64.b64decode(one), dtype=_width(axis.cardinality))

@@ -17,18 +17,17 @@ from statistics import NormalDist
 from typing import Any, Generic, Literal, Self, TypeVar, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpublish.arrays import Floats, Ints
 from dpublish.declare.domain import Domain
 from dpublish.errors import BudgetExceeded
 from dpublish.methods.draws import laplace_deviation
 from dpublish.methods.online.joined import read_support
 from dpublish.methods.online.sparse_vector import SparseVector
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 from dpublish.privacy.plan import Plan, Settings, hidden
 
 Label = Literal["easy", "hard"]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +39,9 @@ class Query:
     rows, given by their codes, which ones satisfy the predicate (1) and which do not (0).
     """
 
-    weights: IntArray
+    weights: Ints
     text: str
-    holds: Callable[[IntArray], IntArray] | None = None
+    holds: Callable[[Ints], Ints] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +145,7 @@ class OnlineState(abc.ABC, Generic[S]):
         self.total_low, self.total_high = (
             float(public[end]) for end in ("total_low", "total_high")
         )
-        self.codes: IntArray | None = None
+        self.codes: Ints | None = None
         if settings.support is not None:
             self.codes = read_support(public, settings.domain)
         self.synopsis: Synopsis | None = None
@@ -174,7 +173,7 @@ class OnlineState(abc.ABC, Generic[S]):
                 f"Open a new session."
             )
 
-    def answer(self, noise: Noise, counts: IntArray, threshold: int, query: Query) -> Reply:
+    def answer(self, noise: Noise, counts: Ints, threshold: int, query: Query) -> Reply:
         """One query: from the synopsis where that keeps the promise, and else judged on the exact
         counts of all cells."""
         self.require_open()
@@ -182,7 +181,7 @@ class OnlineState(abc.ABC, Generic[S]):
         return easy if easy is not None else self.judge(noise, counts, threshold, query)
 
     @abc.abstractmethod
-    def judge(self, noise: Noise, counts: IntArray, threshold: int, query: Query) -> Reply:
+    def judge(self, noise: Noise, counts: Ints, threshold: int, query: Query) -> Reply:
         """Whether a query is hard, and its answer."""
 
     def from_synopsis(self, query: Query) -> Reply | None:
@@ -219,7 +218,7 @@ class OnlineState(abc.ABC, Generic[S]):
         """The query's weights as numbers in [0, 1]."""
         return query.weights.astype(np.float64) / self.resolution
 
-    def true_value(self, counts: IntArray, query: Query) -> int:
+    def true_value(self, counts: Ints, query: Query) -> int:
         """The query on the data, exactly: rows times resolution stay below 2^61 by the plan.
         Private. `counts` are those of all cells, or with a support the codes of all rows."""
         if self.codes is None:
@@ -282,7 +281,7 @@ MAX_CELLS = 1 << 16
 
 
 def draw_synopsis(
-    noise: Noise, counts: IntArray, *, sensitivity: Fraction, epsilon: Fraction
+    noise: Noise, counts: Ints, *, sensitivity: Fraction, epsilon: Fraction
 ) -> list[int]:
     """Every cell with noise; one unit moves all of them together by at most `sensitivity`."""
     noisy = noise.laplace(counts, sensitivity=sensitivity, epsilon=epsilon, label="synopsis")

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats, Ints
 from dpublish.declare.domain import Axis, Domain, resolve_axis
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
@@ -35,8 +36,8 @@ from dpublish.methods.erm.design import Design
 from dpublish.methods.erm.losses import HuberLoss, LogisticLoss, Loss
 from dpublish.methods.erm.solver import Problem, minimise, nearest_doubles
 from dpublish.methods.field_types import Interval, require_columns
-from dpublish.models.linear_features import CENTRED, CODINGS, FloatArray, LinearFeatures
-from dpublish.noise.base import IntArray, Noise, saturated
+from dpublish.models.linear_features import CENTRED, CODINGS, LinearFeatures
+from dpublish.noise.base import Noise, saturated
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, Settings, as_json, hidden
 
@@ -54,13 +55,13 @@ CROWDED = Fraction(3, 100)
 def private_model(
     noise: Noise,
     design: Design,
-    signs: FloatArray,
+    signs: Floats,
     *,
     loss: Loss,
     normaliser: int,
     calibration: Calibration,
     label: str,
-) -> IntArray:
+) -> Ints:
     """One binary model: multiples of the grid."""
     tilt = draw_tilt(noise, design.dimension, calibration.tilt, f"{label}, objective")
     problem = Problem(

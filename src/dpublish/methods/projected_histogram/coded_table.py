@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Codes
 from dpublish.declare.domain import Domain
 from dpublish.declare.statistic import Private, SparseCounts
 from dpublish.errors import PrivateSideError
 from dpublish.methods.projected_histogram.contingency import Table, count_product, occupied_cells
-
-Codes = NDArray[Any]
 
 MAX_ROWS = (1 << 31) - 1
 """Squares of counts, and their sums, must fit 64 bits."""

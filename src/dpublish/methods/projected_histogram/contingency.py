@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Codes
 from dpublish.methods.base import SparseCounts
 
-Codes = NDArray[Any]
 Digit = tuple[Codes, int]
 """Codes, and how many levels they have."""
 

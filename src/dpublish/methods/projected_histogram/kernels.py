@@ -21,14 +21,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Codes
 from dpublish.compiled import njit
 
 PAIRS = 0
 PURITY = 1
 FEW = 8
 _BLOCK = 2048
-
-Codes = NDArray[Any]
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from dpublish.arrays import Ints
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.methods.base import CodedRows, Mechanism, Output
@@ -49,7 +50,7 @@ from dpublish.methods.projected_histogram.scores import (
     PairsPerRow,
     Purity,
 )
-from dpublish.noise.base import ChoiceRule, IntArray, Noise
+from dpublish.noise.base import ChoiceRule, Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan, hidden
 
@@ -254,8 +255,8 @@ class ProjectedHistogram(Mechanism):
 
 
 def find_bins(
-    noise: Noise, codes: Sequence[IntArray], settings: ProjectedSettings, schema: Schema
-) -> tuple[ProjectedSettings, list[IntArray]]:
+    noise: Noise, codes: Sequence[Ints], settings: ProjectedSettings, schema: Schema
+) -> tuple[ProjectedSettings, list[Ints]]:
     """The first of all: bins of numeric columns that declare none, and the rows coded by them."""
     search = settings.search
     assert search is not None, "only plans that find bins do so"

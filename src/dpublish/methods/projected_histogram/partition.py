@@ -11,11 +11,12 @@ import abc
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Codes
 from dpublish.declare.statistic import Private
 from dpublish.methods.projected_histogram.coded_table import CodedTable
 from dpublish.methods.projected_histogram.contingency import (
@@ -27,7 +28,6 @@ from dpublish.methods.projected_histogram.contingency import (
     renumber,
 )
 
-Codes = NDArray[Any]
 T = TypeVar("T")
 
 PAIRS, PURITY = (

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Ints, Words
 from dpublish.declare.taxonomy import Taxonomy
 from dpublish.errors import PrivateSideError
 from dpublish.methods.set_partition.kernels import (
@@ -31,7 +32,7 @@ from dpublish.methods.set_partition.kernels import (
     write_members,
 )
 from dpublish.methods.set_partition.transactions import Baskets
-from dpublish.noise.base import CellArray, IntArray, Noise
+from dpublish.noise.base import Noise
 
 QUANTA = 1 << 40
 """Half of the partitioning epsilon, in quanta: budgets are integers, so that they add up
@@ -48,7 +49,6 @@ LEAST_SHARE = QUANTA >> 24
 """A partition whose next split would get fewer quanta is left as it is: nothing could be seen at
 such noise."""
 
-Ints = NDArray[np.int32]
 
 Threshold = Callable[[int, int, int], int]
 """(quanta, width of the node, height of the node) to the threshold that a noisy count must
@@ -114,10 +114,10 @@ class SortedRecords:
         order_records(items, offsets, signs, counts, lengths, self.items, self.offsets)
 
 
-def _frontier(taxonomy: Taxonomy) -> tuple[Ints, int, int]:
+def _frontier(taxonomy: Taxonomy) -> tuple[NDArray[np.int32], int, int]:
     """The deepest frontier of at most `SIGN_BITS` members: the member above each leaf, their
     number, the nodes above it."""
-    best: tuple[Ints, int, int] | None = None
+    best: tuple[NDArray[np.int32], int, int] | None = None
     for depth in range(int(taxonomy.depth.max()) + 2):
         lead = np.ones(
             taxonomy.items, dtype=np.int32
@@ -191,7 +191,7 @@ class Kept:
 
     parents: NDArray[np.int64]
     masks: NDArray[np.int32]
-    counts: IntArray
+    counts: Ints
     first: NDArray[np.int32]
     last: NDArray[np.int32]
 
@@ -329,13 +329,13 @@ class Partitioning:
 
     def _noisy(
         self,
-        cells: CellArray,
-        counts: IntArray,
+        cells: Words,
+        counts: Ints,
         domain_size: int,
         quanta: int,
         threshold: int,
         label: str,
-    ) -> tuple[CellArray, IntArray, int]:
+    ) -> tuple[Words, Ints, int]:
         kept, values = self._noise.sparse_laplace(
             cells,
             np.ascontiguousarray(counts),

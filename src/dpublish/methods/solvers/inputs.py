@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Ints
 from dpublish.compiled import njit
 from dpublish.methods.base import Statistic
-from dpublish.noise.base import IntArray
 from dpublish.sources.objects import series_from_objects
 
 Labels = tuple[str, ...] | None
@@ -95,8 +95,8 @@ class AgentRows(Statistic):
 class Edges:
     """Distinct undirected edges without loops, `heads[i] < tails[i]`, sorted. Private."""
 
-    heads: IntArray
-    tails: IntArray
+    heads: Ints
+    tails: Ints
 
     def __repr__(self) -> str:  # a repr ends up in tracebacks and logs
         return "Edges(private)"
@@ -110,8 +110,8 @@ class Lists:
     """Rows of distinct item numbers: row i holds items[starts[i]:starts[i + 1]]. Private when they
     are agents'."""
 
-    starts: IntArray
-    items: IntArray
+    starts: Ints
+    items: Ints
 
     def __repr__(self) -> str:
         return "Lists(private)"
@@ -120,11 +120,11 @@ class Lists:
         return len(self.starts) - 1
 
     @property
-    def owners(self) -> IntArray:
+    def owners(self) -> Ints:
         """The row of every item."""
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.starts))
 
-    def row(self, number: int) -> IntArray:
+    def row(self, number: int) -> Ints:
         return self.items[self.starts[number] : self.starts[number + 1]]
 
 
@@ -154,7 +154,7 @@ def transposed(lists: Lists, size: int) -> Lists:
     return Lists(starts_of(np.bincount(lists.items, minlength=size)), lists.owners[order])
 
 
-def starts_of(lengths: Any) -> IntArray:
+def starts_of(lengths: Any) -> Ints:
     """Where each of several rows starts when they stand one after the other, and where the last
     one ends."""
     return np.append(0, np.cumsum(lengths, dtype=np.int64))
@@ -163,7 +163,6 @@ def starts_of(lengths: Any) -> IntArray:
 # Loops of the greedy covers: what becomes of the counts of all sets when one set has been
 # output.
 
-Ints = NDArray[np.int64]
 Numbers = NDArray[np.int64] | NDArray[np.float64]
 
 

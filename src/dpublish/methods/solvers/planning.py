@@ -12,8 +12,8 @@ from fractions import Fraction
 from typing import Any, ClassVar, NotRequired, TypedDict, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpublish.arrays import Floats
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.solvers.inputs import Labels, names_of
@@ -255,7 +255,6 @@ def estimated_costs(
 # there are. So each proof is gone through here for the size at hand: rows that differ by t change
 # a probability p to at most exp(epsilon t) p + delta (exp(epsilon t) - 1) / (exp(epsilon) - 1).
 
-Floats = NDArray[np.float64]
 _TRIED = 400
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 
+from dpublish.arrays import Ints
 from dpublish.declare.domain import Domain, lei_bins
 from dpublish.declare.schema import Schema
 from dpublish.declare.statistic import ContingencyTables, TableCounts
@@ -38,7 +39,7 @@ from dpublish.methods.workload.plan import (
 )
 from dpublish.methods.workload.strategy import asked_columns, parts_of, width_of
 from dpublish.models.residuals import Grouping
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan, Settings, hidden
@@ -141,7 +142,7 @@ def _facts(settings: WorkloadSettings) -> dict[str, Any]:
     }
 
 
-def table_at(numbers: TableCounts, one: Measurement, grouping: Grouping) -> IntArray:
+def table_at(numbers: TableCounts, one: Measurement, grouping: Grouping) -> Ints:
     """The exact counts of a measured table, from the smallest counted one that holds it."""
     places = _holding(numbers, {place for place, _ in one.at})
     finest = grouping.finest(places)

@@ -10,8 +10,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpublish.arrays import Floats, Ints
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
@@ -24,7 +24,6 @@ from dpublish.methods.workload.measurement import list_sensitivity
 from dpublish.methods.workload.strategy import Part, Strategy, best_strategy, mean_square
 from dpublish.models.noisy_counts import Suppression
 from dpublish.models.residuals import Grouping
-from dpublish.noise.base import IntArray
 from dpublish.privacy.budget_split import BudgetSplit, noise_variance
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
@@ -209,7 +208,6 @@ def quoted(chosen: str, inner: Plan | None) -> list[str]:
 # is taken not to occur. The larger of the errors counts. Nothing here reads rows, and no number
 # here is private.
 
-Floats = NDArray[np.float64]
 
 MAX_CELLS = 1 << 20
 MAX_WORK = 1 << 27
@@ -270,7 +268,7 @@ def _by_class(squares: Floats, queries: QueryClass, domain: Domain) -> list[floa
 
 
 def _moments(
-    counts: Floats, noise: IntArray, chance: Floats, law: Suppression
+    counts: Floats, noise: Ints, chance: Floats, law: Suppression
 ) -> tuple[Floats, Floats, Floats]:
     """What noisy counts are on average where small ones are left out, their variance, and how
     often that befalls them."""

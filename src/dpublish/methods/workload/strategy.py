@@ -19,6 +19,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats
 from dpublish.declare.domain import Domain
 from dpublish.errors import PlanError, QueryError
 from dpublish.methods.workload.measurement import Measurement, padded
@@ -40,8 +41,6 @@ from dpublish.workloads.query_classes import (
     QueryClass,
     refused,
 )
-
-Floats = NDArray[np.float64]
 
 MAX_TABLE = 1 << 20
 """Cells of one measured table."""

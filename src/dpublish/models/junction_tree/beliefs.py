@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats, Ints
 from dpublish.models.junction_tree.cliques import CliqueTree
-from dpublish.models.junction_tree.consistency import Floats, Ints
 from dpublish.models.junction_tree.plain import ALIGNED, LOOKED_UP, WHOLE, is_reading, loops
 
 CLOSE = 1e-4

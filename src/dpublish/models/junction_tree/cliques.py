@@ -17,9 +17,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats, Ints
 from dpublish.declare.domain import Domain
 from dpublish.declare.rules import Rule, cells_where
-from dpublish.models.junction_tree.consistency import Floats, Ints
 
 # Combinations of values that a declared rule makes impossible, in the model: they have no rows.
 #

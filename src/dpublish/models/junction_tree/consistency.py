@@ -12,12 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpublish.arrays import Floats, Ints
 from dpublish.models.junction_tree.plain import is_reading, loops
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _STEPS = 60
 _TINY = 1e-12

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpublish.arrays import Floats, Ints
 from dpublish.models.junction_tree.beliefs import Beliefs, Target
 from dpublish.models.junction_tree.cliques import (
     CliqueTree,
@@ -20,9 +21,7 @@ from dpublish.models.junction_tree.cliques import (
     without_impossible,
 )
 from dpublish.models.junction_tree.consistency import (
-    Floats,
     GroupSums,
-    Ints,
     fit_margins,
     least_squares,
     onto_simplex,

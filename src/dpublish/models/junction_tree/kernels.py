@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats
 from dpublish.compiled import njit
 from dpublish.models.junction_tree.plain import (
     ALIGNED,
@@ -23,7 +24,6 @@ from dpublish.models.junction_tree.plain import (
     smooth_counts as smooth_counts,  # compiling it takes longer than it ever saves
 )
 
-Floats = NDArray[np.float64]
 Places = NDArray[np.int32]
 
 BLOCK = 1 << 12

@@ -13,16 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpublish.arrays import Floats, Ints
 from dpublish.declare.domain import Domain
 from dpublish.declare.rules import Total, cells_where
 from dpublish.models.junction_tree.beliefs import Beliefs, Target
-from dpublish.models.junction_tree.consistency import (
-    Floats,
-    GroupSums,
-    Ints,
-    solve_precision,
-    sum_groups,
-)
+from dpublish.models.junction_tree.consistency import GroupSums, solve_precision, sum_groups
 
 SWEEPS = 500
 """Times that proportional fitting goes over the known sums of a column, at most."""

@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Ints
 from dpublish.declare.domain import Axis, Domain
 from dpublish.declare.rules import (
     MAX_RULES,
@@ -26,7 +27,6 @@ from dpublish.declare.rules import (
 from dpublish.errors import BundleError, InputError
 from dpublish.models.integer_limits import within_limits
 from dpublish.models.junction_tree.cliques import MAX_GROUPS, CliqueTree, Zeros, structural_zeros
-from dpublish.models.junction_tree.consistency import Ints
 from dpublish.models.junction_tree.fit import (
     MeasuredColumn,
     MeasuredTable,

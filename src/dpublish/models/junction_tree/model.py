@@ -22,10 +22,11 @@ from functools import cache, partial
 
 import numpy as np
 
+from dpublish.arrays import Floats, Ints
 from dpublish.errors import QueryError
 from dpublish.models.junction_tree.beliefs import Beliefs
 from dpublish.models.junction_tree.cliques import Zeros
-from dpublish.models.junction_tree.consistency import Floats, Ints, sum_groups
+from dpublish.models.junction_tree.consistency import sum_groups
 
 # Tables of pairs of columns, however far apart in the junction tree: one column carried along it
 # to all the others.

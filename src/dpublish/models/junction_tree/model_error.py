@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Ints
 from dpublish.errors import BundleError
-from dpublish.models.junction_tree.consistency import Ints
 from dpublish.models.noisy_counts import normal_quantile
 from dpublish.releases.bundle.manifest import whole
 

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from dpublish.arrays import Floats
+
 Places = NDArray[np.int32]
 
 WHOLE, ALIGNED, LOOKED_UP = 0, 1, 2

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpublish.models.junction_tree.consistency import Floats, onto_simplex
+from dpublish.arrays import Floats
+from dpublish.models.junction_tree.consistency import onto_simplex
 from dpublish.models.junction_tree.plain import is_reading, loops
 
 _LEAST_ROWS = 1.0

@@ -17,7 +17,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpublish.models.junction_tree.consistency import Floats, GroupSums
+from dpublish.arrays import Floats
+from dpublish.models.junction_tree.consistency import GroupSums
 from dpublish.models.junction_tree.plain import is_reading, loops
 
 MAX_LEVELS = 128

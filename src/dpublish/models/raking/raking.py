@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpublish.models.linear_features import FloatArray
+from dpublish.arrays import Floats
 from dpublish.models.raking.sweeps import (
     MAX_SWEEPS,
     Solved,
@@ -54,18 +54,18 @@ class Raked:
     was said about it. `tilts` is the part of the coefficients by which rows were tilted first.
     """
 
-    masses: FloatArray
-    coefficients: tuple[FloatArray, ...]
-    ridges: tuple[FloatArray, ...]
-    variances: tuple[FloatArray, ...]
-    tilts: tuple[FloatArray, ...]
+    masses: Floats
+    coefficients: tuple[Floats, ...]
+    ridges: tuple[Floats, ...]
+    variances: tuple[Floats, ...]
+    tilts: tuple[Floats, ...]
     sweeps: int
     gap: float
 
 
 def rake(
     targets: Sequence[TableTarget],
-    base: FloatArray,
+    base: Floats,
     *,
     precision: float | None = None,
     start: Raked | None = None,
@@ -107,7 +107,7 @@ def rake(
 
 
 def _two_steps(
-    targets: Sequence[TableTarget], singles: int, base: FloatArray, start: Raked | None, sweeps: int
+    targets: Sequence[TableTarget], singles: int, base: Floats, start: Raked | None, sweeps: int
 ) -> Raked:
     """Tilt by columns, then fit everything."""
     columns = [supported(target) for target in combined(targets[:singles], targets[singles:])]
@@ -144,7 +144,7 @@ def _two_steps(
     )
 
 
-def _untilted(tables: Sequence[Supported], start: Raked | None) -> list[FloatArray]:
+def _untilted(tables: Sequence[Supported], start: Raked | None) -> list[Floats]:
     """What an earlier fit found on top of its tilt."""
     if start is None:
         return []
@@ -152,7 +152,7 @@ def _untilted(tables: Sequence[Supported], start: Raked | None) -> list[FloatArr
     return _among(tables, [old - tilt for old, tilt in zip(start.coefficients, tilts, strict=True)])
 
 
-def _among(tables: Sequence[Supported], found: Sequence[FloatArray]) -> list[FloatArray]:
+def _among(tables: Sequence[Supported], found: Sequence[Floats]) -> list[Floats]:
     """Of coefficients of whole tables, those of the cells that public rows have."""
     return [one[table.places] for table, one in zip(tables, found, strict=False)]
 
@@ -160,12 +160,12 @@ def _among(tables: Sequence[Supported], found: Sequence[FloatArray]) -> list[Flo
 def _raked(
     tables: Sequence[Supported],
     found: Solved,
-    coefficients: Sequence[FloatArray],
-    tilts: Sequence[FloatArray],
-    ridges: Sequence[FloatArray],
-    variances: Sequence[FloatArray],
+    coefficients: Sequence[Floats],
+    tilts: Sequence[Floats],
+    ridges: Sequence[Floats],
+    variances: Sequence[Floats],
 ) -> Raked:
-    def whole(parts: Sequence[FloatArray], elsewhere: float) -> tuple[FloatArray, ...]:
+    def whole(parts: Sequence[Floats], elsewhere: float) -> tuple[Floats, ...]:
         return tuple(
             table.spread(part, elsewhere) for table, part in zip(tables, parts, strict=False)
         )
@@ -184,7 +184,7 @@ def _raked(
     )
 
 
-def _worth(masses: FloatArray) -> float:
+def _worth(masses: Floats) -> float:
     """How many rows of equal weight weighted rows are worth."""
     return float(masses.sum() ** 2 / (masses @ masses))
 
@@ -202,7 +202,7 @@ def _worth(masses: FloatArray) -> float:
 # proportion to how likely each is: where tables say little, that is a compromise, and where they
 # say much, one t is left. A ridge c keeps v / (v + c) of it.
 
-SIZES: FloatArray = np.concatenate([[0.0], np.geomspace(0.02, 5.0, 36)])
+SIZES: Floats = np.concatenate([[0.0], np.geomspace(0.02, 5.0, 36)])
 """Sizes of coefficients that are tried: none, and from hardly any to a factor of exp(5)."""
 NONE_AT_ALL = 0.5
 RATE = 8.0
@@ -215,15 +215,15 @@ _LEAST_SPREAD = 1e-12
 class TiltSizes:
     """How likely each of `SIZES` is."""
 
-    chances: FloatArray
+    chances: Floats
 
     @property
     def mean(self) -> float:
         return float(self.chances @ SIZES)
 
     def ridges(
-        self, tables: Sequence[TableTarget], shares: Sequence[FloatArray], rows: float
-    ) -> list[FloatArray]:
+        self, tables: Sequence[TableTarget], shares: Sequence[Floats], rows: float
+    ) -> list[Floats]:
         """Ridges for coefficients on top of rows that have these shares and are worth `rows`."""
         return [
             _ridge(cells, self._kept(table, cells, rows))
@@ -231,8 +231,8 @@ class TiltSizes:
         ]
 
     def tilting_ridges(
-        self, tables: Sequence[TableTarget], shares: Sequence[FloatArray], rows: float
-    ) -> list[FloatArray]:
+        self, tables: Sequence[TableTarget], shares: Sequence[Floats], rows: float
+    ) -> list[Floats]:
         """The same, for the part of each difference that is not by chance."""
         return [
             _ridge(cells, self._kept(table, cells, rows, by_chance=0.0))
@@ -240,16 +240,14 @@ class TiltSizes:
         ]
 
     def _kept(
-        self, table: TableTarget, shares: FloatArray, rows: float, by_chance: float = 1.0
-    ) -> FloatArray:
+        self, table: TableTarget, shares: Floats, rows: float, by_chance: float = 1.0
+    ) -> Floats:
         spread = _spread(shares)
         chosen, chance = SIZES[:, None] ** 2 * spread**2, spread / rows
         return self.chances @ ((chosen + by_chance * chance) / (chosen + chance + table.variances))
 
 
-def likely_sizes(
-    tables: Sequence[TableTarget], shares: Sequence[FloatArray], rows: float
-) -> TiltSizes:
+def likely_sizes(tables: Sequence[TableTarget], shares: Sequence[Floats], rows: float) -> TiltSizes:
     """What the differences between tables and shares say about the size of coefficients; cells are
     taken one by one."""
     logs = -RATE * SIZES
@@ -263,22 +261,22 @@ def likely_sizes(
     return TiltSizes(chances / chances.sum())
 
 
-def one_after_the_other(first: FloatArray, second: FloatArray, shares: FloatArray) -> FloatArray:
+def one_after_the_other(first: Floats, second: Floats, shares: Floats) -> Floats:
     """The ridge that keeps as much of a difference as two ridges do when the second gets what the
     first left."""
     spread = _spread(shares)
     return _ridge(shares, 1.0 - (first / (spread + first)) * (second / (spread + second)))
 
 
-def ridge_of_size(table: TableTarget, shares: FloatArray, precision: float) -> FloatArray:
+def ridge_of_size(table: TableTarget, shares: Floats, precision: float) -> Floats:
     """s^2 / (t^2 v), for coefficients that are known to be of size t = precision^(-1/2)."""
     return np.maximum(precision * table.variances / _spread(shares), LEAST_RIDGE)
 
 
-def _ridge(shares: FloatArray, kept: FloatArray) -> FloatArray:
+def _ridge(shares: Floats, kept: Floats) -> Floats:
     part = np.clip(kept, 1e-9, 1.0 - 1e-12)
     return np.maximum(_spread(shares) * (1.0 - part) / part, LEAST_RIDGE)
 
 
-def _spread(shares: FloatArray) -> FloatArray:
+def _spread(shares: Floats) -> Floats:
     return np.maximum(shares * (1.0 - shares), _LEAST_SPREAD)

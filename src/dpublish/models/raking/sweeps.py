@@ -22,15 +22,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.models.linear_features import FloatArray
+from dpublish.arrays import Codes, Floats
 from dpublish.models.quasi_newton import InverseHessian
-
-Codes = NDArray[Any]
 
 # Noisy tables as shares, and what several of them say together about one column.
 #
@@ -54,8 +51,8 @@ class TableTarget:
     """
 
     codes: Codes
-    shares: FloatArray
-    variances: FloatArray
+    shares: Floats
+    variances: Floats
     columns: tuple[int, ...] = ()
     shape: tuple[int, ...] = ()
 
@@ -78,16 +75,14 @@ class Supported:
     places: Places
     whole: int
 
-    def spread(self, values: FloatArray, elsewhere: float) -> FloatArray:
+    def spread(self, values: Floats, elsewhere: float) -> Floats:
         """One value a cell of the whole table."""
         found = np.full(self.whole, elsewhere)
         found[self.places] = values
         return found
 
 
-def consistent_shares(
-    counts: FloatArray, variance: float, total: float
-) -> tuple[FloatArray, FloatArray]:
+def consistent_shares(counts: Floats, variance: float, total: float) -> tuple[Floats, Floats]:
     """Noisy counts of one table as shares that add up to 1, and the variances of their noise."""
     cells = len(counts)
     shares = counts / total
@@ -151,7 +146,7 @@ def combined(singles: Sequence[TableTarget], pairs: Sequence[TableTarget]) -> li
     return found
 
 
-def centred(pair: Supported, by_column: dict[int, FloatArray]) -> TableTarget:
+def centred(pair: Supported, by_column: dict[int, Floats]) -> TableTarget:
     """The table with the shares of its columns replaced by given ones: what is left to learn from
     it is the interaction.
 
@@ -200,18 +195,18 @@ class Solved:
     """`masses` add up to 1; `coefficients` hold one array per table; `gap` is what was left to
     match before the last sweep."""
 
-    masses: FloatArray
-    coefficients: list[FloatArray]
+    masses: Floats
+    coefficients: list[Floats]
     sweeps: int
     gap: float
 
 
 def solve(
     targets: Sequence[TableTarget],
-    base: FloatArray,
-    ridges: Sequence[FloatArray],
+    base: Floats,
+    ridges: Sequence[Floats],
     *,
-    begin: Sequence[FloatArray] = (),
+    begin: Sequence[Floats] = (),
     sweeps: int = MAX_SWEEPS,
 ) -> Solved:
     """The weights. `begin` holds coefficients of the first tables to go on from."""
@@ -233,7 +228,7 @@ def solve(
     return Solved(masses / masses.sum(), coefficients, done, gap)
 
 
-def shares_of(target: TableTarget, masses: FloatArray) -> FloatArray:
+def shares_of(target: TableTarget, masses: Floats) -> Floats:
     """What weights give each cell."""
     from dpublish.models.lookup_kernels import add_masses
 
@@ -244,9 +239,9 @@ def shares_of(target: TableTarget, masses: FloatArray) -> FloatArray:
 
 def _sweep(
     targets: Sequence[TableTarget],
-    masses: FloatArray,
-    coefficients: Sequence[FloatArray],
-    ridges: Sequence[FloatArray],
+    masses: Floats,
+    coefficients: Sequence[Floats],
+    ridges: Sequence[Floats],
 ) -> float:
     """Solve one table after another, in place; returns the sizes of their gradients before, added
     up."""
@@ -268,9 +263,7 @@ def _sweep(
     return sum(gaps)
 
 
-def _step(
-    target: TableTarget, present: FloatArray, beta: FloatArray, ridge: FloatArray
-) -> FloatArray:
+def _step(target: TableTarget, present: Floats, beta: Floats, ridge: Floats) -> Floats:
     """How far each coefficient of a table goes, the others held fixed."""
     from scipy.special import wrightomega
 
@@ -291,10 +284,10 @@ class _Tables:
         self.cells = int(self.ends[-1])
         self._stride = max(1, rows // max(HESSIAN_ROWS, 32 * self.cells))
 
-    def shares(self, masses: FloatArray) -> FloatArray:
+    def shares(self, masses: Floats) -> Floats:
         return np.concatenate([shares_of(target, masses) for target in self._targets])
 
-    def scores(self, coefficients: FloatArray, rows: int) -> FloatArray:
+    def scores(self, coefficients: Floats, rows: int) -> Floats:
         from dpublish.models.lookup_kernels import add_looked_up
 
         total = np.zeros(rows)
@@ -302,7 +295,7 @@ class _Tables:
             add_looked_up(target.codes, coefficients[end - target.cells : end], total)
         return total
 
-    def covariance(self, masses: FloatArray, shares: FloatArray) -> FloatArray:
+    def covariance(self, masses: Floats, shares: Floats) -> Floats:
         """The covariance of all cells' indicators, counted on some of the rows; variances are at
         least those of all rows."""
         from dpublish.models.lookup_kernels import add_by_two_codes
@@ -332,11 +325,11 @@ class _Tables:
 
 def _newton(
     targets: Sequence[TableTarget],
-    masses: FloatArray,
-    coefficients: Sequence[FloatArray],
-    ridges: Sequence[FloatArray],
+    masses: Floats,
+    coefficients: Sequence[Floats],
+    ridges: Sequence[Floats],
     enough: float,
-) -> tuple[FloatArray, list[FloatArray]]:
+) -> tuple[Floats, list[Floats]]:
     """Newton's steps on all tables at once, each halved until the gradient gets shorter. Cells
     without public rows stay put."""
     from scipy.linalg import LinAlgError, cho_factor, cho_solve

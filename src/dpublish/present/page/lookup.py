@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpublish.arrays import Floats
 from dpublish.declare.calendar import CALENDAR, spelled
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import PublishError
@@ -39,7 +39,6 @@ MAX_CELLS = 1 << 17
 MAX_ITEMSETS, MAX_RULES = 300, 100
 MAX_ADDED = 6
 """Cells whose limits are added up; a larger group is bounded by what its columns say of it."""
-Floats = NDArray[np.float64]
 Groups = list[tuple[str, list[int]]]
 """A label and the codes that it stands for."""
 

@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from dpublish.arrays import Floats
 from dpublish.estimate import check_level
 from dpublish.models.integer_limits import integer_rows
 from dpublish.models.noisy_counts import (
-    Floats,
     Suppression,
     laplace_cumulants,
     noise_sum_quantile,

@@ -12,10 +12,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats
 from dpublish.declare.domain import Domain
 from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Estimate
-from dpublish.models.noisy_counts import Floats, Suppression, one_spread_quantile
+from dpublish.models.noisy_counts import Suppression, one_spread_quantile
 from dpublish.query.masks import select
 from dpublish.query.predicate import Node, parse_predicate
 from dpublish.query.sql_limits import CellsSay, answer_sql

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from dpublish.arrays import Floats, Ints
 from dpublish.declare.calendar import CALENDAR, EXAMPLES, WORDS, number_of, read_bound
 from dpublish.declare.domain import Domain
-from dpublish.declare.grid import Boxes, Floats, Grid, Ints, TreeShape
+from dpublish.declare.grid import Boxes, Grid, TreeShape
 from dpublish.errors import QueryError
 from dpublish.estimate import check_level
 from dpublish.models.integer_limits import half_width, integer_rows, possible

@@ -13,9 +13,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
+from dpublish.arrays import Floats, Ints
 from dpublish.declare.calendar import CALENDAR, moment_of, series_of
 from dpublish.declare.domain import Domain
-from dpublish.declare.grid import NEAR, Floats, Grid, Ints
+from dpublish.declare.grid import NEAR, Grid
 from dpublish.errors import QueryError
 from dpublish.estimate import Estimate, check_level
 from dpublish.models.integer_limits import half_width

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpublish.arrays import Floats
 from dpublish.declare.calendar import CALENDAR, spelled
-from dpublish.declare.grid import Floats, Grid
+from dpublish.declare.grid import Grid
 from dpublish.errors import QueryError
 from dpublish.present.charts import LOG, Bar, spans_decades
 from dpublish.present.report import (

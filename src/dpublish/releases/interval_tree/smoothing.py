@@ -22,7 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpublish.declare.grid import Boxes, Floats, Ints, TreeShape
+from dpublish.arrays import Floats, Ints
+from dpublish.declare.grid import Boxes, TreeShape
 
 MAX_BOXES = 256
 """Boxes that are smoothed. One roughness cannot speak for thousands of boxes: many empty ones would

@@ -21,14 +21,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats
 from dpublish.estimate import Estimate, check_level
 from dpublish.models.integer_limits import integer_rows
-from dpublish.models.noisy_counts import (
-    Floats,
-    Suppression,
-    laplace_cumulants,
-    spread_quantile,
-)
+from dpublish.models.noisy_counts import Suppression, laplace_cumulants, spread_quantile
 from dpublish.releases.histogram.intervals import Total
 from dpublish.releases.itemsets.mining import Node, Truths, atoms_of, truth_of
 

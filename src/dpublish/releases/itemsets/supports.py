@@ -24,11 +24,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats
 from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Estimate, check_level
 from dpublish.models.integer_limits import integer_rows, within_limits
 from dpublish.models.noisy_counts import (
-    Floats,
     NoiseLaw,
     Touched,
     allowance,

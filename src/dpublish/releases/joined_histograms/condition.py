@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from dpublish.arrays import Floats, Ints
 from dpublish.declare.domain import Axis, Domain
 from dpublish.models.bin_shapes import part_between, tilts_of
-from dpublish.models.junction_tree.consistency import Floats, Ints, sum_groups
+from dpublish.models.junction_tree.consistency import sum_groups
 from dpublish.models.junction_tree.model import JunctionModel, draw
 from dpublish.query.masks import cover_codes
 from dpublish.query.predicate import And, Constant, Leaf, Node, Or, columns_of

@@ -19,16 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats
 from dpublish.declare.domain import Domain
 from dpublish.estimate import check_level
 from dpublish.models.bin_shapes import bin_means
 from dpublish.models.integer_limits import half_width, integer_rows, possible, quantile
-from dpublish.models.junction_tree.consistency import (
-    Floats,
-    GroupSums,
-    least_squares,
-    solve_precision,
-)
+from dpublish.models.junction_tree.consistency import GroupSums, least_squares, solve_precision
 from dpublish.models.junction_tree.fit import (
     MeasuredColumn,
     MeasuredTable,

@@ -15,11 +15,11 @@ import polars as pl
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from dpublish.arrays import Floats, Ints
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Estimate, check_level
 from dpublish.models.bin_shapes import tilted
-from dpublish.models.junction_tree.consistency import Floats, Ints
 from dpublish.models.junction_tree.fit import MeasuredColumn, MeasuredTable, fit_model, held_pairs
 from dpublish.models.junction_tree.measured import PUBLIC_TABLES, TABLES, Measured, read_measured
 from dpublish.models.junction_tree.model import JunctionModel, TableTooLarge

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpublish.models.junction_tree.consistency import Floats
+from dpublish.arrays import Floats
 from dpublish.present.figures import BAR, INK, SOFT, Figure, short_label
 from dpublish.present.report import (
     Paragraph,

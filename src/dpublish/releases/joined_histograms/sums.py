@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpublish.arrays import Floats
 from dpublish.models.integer_limits import half_width
-from dpublish.models.junction_tree.consistency import Floats
 from dpublish.releases.joined_histograms.intervals import Intervals
 
 

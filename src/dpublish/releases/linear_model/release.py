@@ -13,9 +13,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dpublish.analyse.predict import row_codes
+from dpublish.arrays import Floats
 from dpublish.declare.domain import Axis
 from dpublish.errors import BundleError
-from dpublish.models.linear_features import CODINGS, FloatArray, LinearFeatures
+from dpublish.models.linear_features import CODINGS, LinearFeatures
 from dpublish.present.report import (
     Block,
     Heading,
@@ -78,7 +79,7 @@ class LinearModelRelease(Release):
         if self.features.dimension != dimension:
             raise BundleError("facts: 'dimension' does not fit the encoding.")
         multiples = _read_multiples(tables, models, dimension)
-        self.coefficients: FloatArray = multiples * float(Fraction(grid))
+        self.coefficients: Floats = multiples * float(Fraction(grid))
         """One row a model, for features as `LinearFeatures` codes them."""
 
     @property
@@ -86,11 +87,11 @@ class LinearModelRelease(Release):
         """The levels of the target, in the order of the columns of `predict_proba`."""
         return column_values(self.target, np.arange(self.target.base)).to_numpy()
 
-    def decision_function(self, rows: Any) -> FloatArray:
+    def decision_function(self, rows: Any) -> Floats:
         """One score a row and model; above zero speaks for the model's class."""
         return np.asarray(self._vectors(rows) @ self.coefficients.T)
 
-    def predict_proba(self, rows: Any) -> FloatArray:
+    def predict_proba(self, rows: Any) -> Floats:
         """One column a class. Several one-against-the-rest scores are scaled to add up to 1.
 
         With the Huber loss the scores are margins, so these numbers rank well but are not
@@ -136,7 +137,7 @@ class LinearModelRelease(Release):
             else "not stated",
         }
 
-    def _vectors(self, rows: Any) -> FloatArray:
+    def _vectors(self, rows: Any) -> Floats:
         # every row is scored; what training never saw codes as nothing
         codes = row_codes(rows, self.features.axes)
         constant = np.full((codes[0].size, 1), self.features.constant)
@@ -179,7 +180,7 @@ def _read_encoding(facts: Mapping[str, Any]) -> tuple[Axis, ...]:
     return axes
 
 
-def _read_multiples(tables: Mapping[str, pl.DataFrame], models: int, dimension: int) -> FloatArray:
+def _read_multiples(tables: Mapping[str, pl.DataFrame], models: int, dimension: int) -> Floats:
     if set(tables) != {"coefficients"}:
         raise BundleError(
             f"A linear model holds one table, coefficients.parquet; this one holds: "

@@ -14,14 +14,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpublish.arrays import Floats, Ints
 from dpublish.declare.spelling import ZERO_FRACTION
 from dpublish.errors import QueryError
 from dpublish.sources.objects import series_from_objects
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Valuation = Callable[[Mapping[str, Any], frozenset[int]], float]
 _WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
 

@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import polars as pl
 
+from dpublish.arrays import Floats, Ints
 from dpublish.errors import BundleError, QueryError, did_you_mean
 from dpublish.estimate import Estimate
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import table, text, whole
 from dpublish.releases.solution.costs import (
-    Floats,
-    Ints,
     Valuation,
     best_limits,
     coverage_value,

@@ -17,11 +17,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Flags, Floats
 from dpublish.declare.domain import Domain
 from dpublish.workloads.query_classes import Intervals, Marginals, QueryClass
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 MAX_SUBSETS = 200
 MAX_WORK = 1 << 31

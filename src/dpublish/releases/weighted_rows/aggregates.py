@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats
 from dpublish.errors import QueryError
 from dpublish.estimate import Basis, Estimate, check_level, plain
-from dpublish.models.linear_features import FloatArray
 from dpublish.models.noisy_counts import normal_quantile
 from dpublish.releases.weighted_rows.intervals import code_ranges
 
@@ -268,9 +268,7 @@ def quantile_of(
     )
 
 
-def _bins(
-    release: WeightedRowsRelease, of: str, values: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _bins(release: WeightedRowsRelease, of: str, values: Floats) -> tuple[Floats, Floats]:
     """Where parts of a column begin, and the largest number of each: its bins, or of a column that
     was not weighted some of the public values."""
     axis = next((one for one in release.features.axes if one.name == of), None)
@@ -286,7 +284,7 @@ def _bins(
 def _below(
     release: WeightedRowsRelease,
     name: str,
-    values: FloatArray,
+    values: Floats,
     present: NDArray[np.bool_],
     known: str,
     edge: float,
@@ -299,7 +297,7 @@ def _below(
     return release._mean(met, present, level, question, share=True)
 
 
-def _weighted_quantile(values: FloatArray, weights: FloatArray, share: float) -> float:
+def _weighted_quantile(values: Floats, weights: Floats, share: float) -> float:
     order = np.argsort(values, kind="stable")
     return float(values[order][np.argmax(np.cumsum(weights[order]) >= share * weights.sum())])
 

@@ -27,13 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from dpublish.arrays import Floats
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
 from dpublish.estimate import Basis
 from dpublish.models.integer_limits import half_width, quantile
-from dpublish.models.junction_tree.consistency import Floats
 from dpublish.models.junction_tree.measured import Measured
-from dpublish.models.linear_features import FloatArray
 from dpublish.query.constants import bare
 from dpublish.query.masks import cover_codes, cover_table
 from dpublish.query.predicate import And, Leaf, Node, Or, columns_of, parse_predicate, parse_sql
@@ -430,7 +429,7 @@ def means_the_same(
     question: Question,
     axes: tuple[Axis, ...],
     codes: Codes,
-    values: FloatArray,
+    values: Floats,
     chosen: NDArray[np.bool_] | None,
 ) -> bool:
     """Whether a question says of the codes of public rows what SQL said of the rows themselves.

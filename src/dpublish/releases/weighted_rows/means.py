@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats
 from dpublish.models.junction_tree.plain import reading
-from dpublish.models.linear_features import FloatArray, WeightFeatures
+from dpublish.models.linear_features import WeightFeatures
 from dpublish.models.one_thread import on_one_thread
 
 _BLOCK = 1 << 14
@@ -29,13 +30,13 @@ MAX_DENSE = 1024
 without."""
 
 
-def effective_rows(masses: FloatArray) -> float:
+def effective_rows(masses: Floats) -> float:
     """(sum w)^2 / sum w^2: how many equally weighted rows carry as much information."""
     squares = float(masses @ masses)
     return float(masses.sum()) ** 2 / squares if squares > 0.0 else 0.0
 
 
-def with_shrinkage(deviation: FloatArray, ridge: FloatArray, shares: FloatArray) -> FloatArray:
+def with_shrinkage(deviation: Floats, ridge: Floats, shares: Floats) -> Floats:
     """Deviations of noisy moments that also pay for what the ridge, which was calibrated to their
     noise, shrank away.
 
@@ -54,8 +55,8 @@ class Noise:
     in each coefficient."""
 
     balanced: bool
-    ridge: FloatArray
-    gradient: FloatArray
+    ridge: Floats
+    gradient: Floats
     coefficient: float
     rows: float
     """The number of private rows, as far as it is public."""
@@ -69,9 +70,9 @@ class Propagation:
         self,
         features: WeightFeatures,
         codes: Sequence[NDArray[Any]],
-        masses: FloatArray,
-        base: FloatArray,
-        coefficients: FloatArray,
+        masses: Floats,
+        base: Floats,
+        coefficients: Floats,
         noise: Noise,
     ) -> None:
         self._features, self._codes = features, codes
@@ -80,7 +81,7 @@ class Propagation:
 
     @reading()
     @on_one_thread
-    def errors(self, slope: FloatArray) -> tuple[float, float, float]:
+    def errors(self, slope: Floats) -> tuple[float, float, float]:
         """Standard deviation by noise, by sampling, and the first-order shrinkage, of a mean with
         this slope."""
         noise = self._noise
@@ -97,7 +98,7 @@ class Propagation:
 
     @reading()
     @on_one_thread
-    def explained(self, slope: FloatArray, variance: float) -> float:
+    def explained(self, slope: Floats, variance: float) -> float:
         """The share of the weighted variance of a function of rows that is linear in the features
         (R^2)."""
         if variance <= 1e-15:
@@ -117,13 +118,13 @@ class Propagation:
         return RowSystem(features, self._codes, self._masses, np.maximum(noise.ridge, 1e-12))
 
     @cached_property
-    def _chances(self) -> FloatArray:
+    def _chances(self) -> Floats:
         """p(private | x) under the balanced model, for each public row."""
         scores = self._features.scores(self._codes, self._coefficients)
         return np.asarray(1.0 / (1.0 + np.exp(-np.clip(scores, -500.0, 500.0))))
 
     @cached_property
-    def _inverse(self) -> FloatArray:
+    def _inverse(self) -> Floats:
         masses = self._masses
         if self._noise.balanced:
             masses = (self._base + masses) * (self._chances * (1.0 - self._chances))
@@ -132,19 +133,19 @@ class Propagation:
         return np.asarray(np.linalg.pinv(hessian, hermitian=True))
 
     @cached_property
-    def _spread(self) -> FloatArray:
+    def _spread(self) -> Floats:
         """The covariance, over private rows, of what one row adds to the gradient."""
         parts = 1.0 - self._chances if self._noise.balanced else np.ones(len(self._masses))
         mean = self._features.sums(self._codes, self._masses * parts)
         return self._gram(self._masses * parts**2) - np.outer(mean, mean)
 
     @cached_property
-    def _projection(self) -> FloatArray:
+    def _projection(self) -> Floats:
         mean = self._features.sums(self._codes, self._masses)
         centred = self._gram(self._masses) - np.outer(mean, mean)
         return np.asarray(np.linalg.pinv(centred, rcond=1e-9, hermitian=True))
 
-    def _gram(self, weights: FloatArray) -> FloatArray:
+    def _gram(self, weights: Floats) -> Floats:
         size = self._features.dimension
         total = np.zeros((size, size))
         for start in range(0, len(weights), _BLOCK):
@@ -175,8 +176,8 @@ class RowSystem:
         self,
         features: WeightFeatures,
         codes: Sequence[NDArray[Any]],
-        masses: FloatArray,
-        ridge: FloatArray,
+        masses: Floats,
+        ridge: Floats,
     ) -> None:
         self._masses, self._ridge, self._size = masses, ridge, features.dimension
         self._codes = np.empty((len(features.groups), len(masses)), dtype=np.uint32)
@@ -185,38 +186,38 @@ class RowSystem:
             line += np.uint32(start)
         self._shares = self._sums(masses)
 
-    def solve(self, slope: FloatArray) -> FloatArray:
+    def solve(self, slope: Floats) -> Floats:
         """(X' W X + ridge)^-1 slope."""
 
-        def product(vector: FloatArray) -> FloatArray:
+        def product(vector: Floats) -> Floats:
             return self._sums(self._masses * self.scores(vector)) + self._ridge * vector
 
         return _conjugate_gradients(product, slope, self._shares + self._ridge, TOLERANCE)
 
-    def explained(self, slope: FloatArray) -> float:
+    def explained(self, slope: Floats) -> float:
         """slope' (X' W X - mean mean')^+ slope: how much of a function's variance is linear in the
         features."""
 
-        def product(vector: FloatArray) -> FloatArray:
+        def product(vector: Floats) -> Floats:
             scores = self.scores(vector)
             return self._sums(self._masses * (scores - float(self._masses @ scores)))
 
         diagonal = np.maximum(self._shares, 1e-12)
         return float(slope @ _conjugate_gradients(product, slope, diagonal, SHARE_TOLERANCE))
 
-    def variance(self, vector: FloatArray) -> float:
+    def variance(self, vector: Floats) -> float:
         """The variance of `vector` . x over the rows."""
         scores = self.scores(vector)
         return float(self._masses @ (scores - float(self._masses @ scores)) ** 2)
 
-    def scores(self, vector: FloatArray) -> FloatArray:
+    def scores(self, vector: Floats) -> Floats:
         from dpublish.models.lookup_kernels import add_all_looked_up
 
         total = np.zeros(len(self._masses))
         add_all_looked_up(self._codes, vector, total)
         return total
 
-    def _sums(self, amounts: FloatArray) -> FloatArray:
+    def _sums(self, amounts: Floats) -> Floats:
         from dpublish.models.lookup_kernels import add_all_masses
 
         total = np.zeros(self._size)
@@ -225,11 +226,11 @@ class RowSystem:
 
 
 def _conjugate_gradients(
-    product: Callable[[FloatArray], FloatArray],
-    wanted: FloatArray,
-    diagonal: FloatArray,
+    product: Callable[[Floats], Floats],
+    wanted: Floats,
+    diagonal: Floats,
     tolerance: float,
-) -> FloatArray:
+) -> Floats:
     """Solve a positive semi-definite system whose right side lies in its range; steps are scaled by
     the diagonal."""
     found = np.zeros_like(wanted)

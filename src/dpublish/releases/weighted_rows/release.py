@@ -14,11 +14,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats
 from dpublish.declare.domain import Domain
 from dpublish.declare.encode import encode_frame
 from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Basis, Estimate, Measure, check_level
-from dpublish.models.linear_features import FloatArray
 from dpublish.models.noisy_counts import normal_quantile
 from dpublish.models.public_rows import encode_public, frame_digest, read_public, with_truth
 from dpublish.query.predicate import parse_sql
@@ -115,10 +115,10 @@ class WeightedRowsRelease(Release):
             (tables["coefficients"][name].to_numpy() < 0.0).any() for name in ("ridge", "deviation")
         ):
             raise BundleError("coefficients.parquet: 'ridge' and 'deviation' must not be negative.")
-        self.sample_weight: FloatArray = tables["weights"]["weight"].to_numpy()
+        self.sample_weight: Floats = tables["weights"]["weight"].to_numpy()
         """One weight a row, with mean 1: what scikit-learn calls sample_weight."""
-        self.coefficients: FloatArray = tables["coefficients"]["coefficient"].to_numpy()
-        self._base: FloatArray = tables["weights"]["base"].to_numpy()
+        self.coefficients: Floats = tables["coefficients"]["coefficient"].to_numpy()
+        self._base: Floats = tables["weights"]["base"].to_numpy()
         self._rows: pl.DataFrame | None = None
         if "rows" in tables:
             check_rows(tables["rows"], features.axes, rows)
@@ -195,7 +195,7 @@ class WeightedRowsRelease(Release):
             )
         return self._mean(values, present, level, question, share=measure == "share")
 
-    def _met(self, values: FloatArray, present: NDArray[np.bool_]) -> bool:
+    def _met(self, values: Floats, present: NDArray[np.bool_]) -> bool:
         """Whether any public row that has a weight meets a condition."""
         return bool((self.sample_weight[present & (values > 0.0)] > 0.0).any())
 
@@ -389,13 +389,13 @@ class WeightedRowsRelease(Release):
         )
 
     @cached_property
-    def _between(self) -> FloatArray:
+    def _between(self) -> Floats:
         """The masses at which errors are worked out.
 
         Where noise left a value next to no weight, the fitted weights alone would call that
         certain; so under "moments" they are half those of the public rows as they are.
         """
-        masses: FloatArray = self.sample_weight / self.sample_weight.sum()
+        masses: Floats = self.sample_weight / self.sample_weight.sum()
         if self.variant != "moments":
             return masses
         return np.asarray(0.5 * (masses + self._base / self._base.sum()))
@@ -414,7 +414,7 @@ class WeightedRowsRelease(Release):
         self,
         expression: str,
         where: str | None,
-        values: FloatArray,
+        values: Floats,
         present: NDArray[np.bool_],
         chosen: NDArray[np.bool_] | None,
     ) -> Question | None:
@@ -430,7 +430,7 @@ class WeightedRowsRelease(Release):
 
     def _mean(
         self,
-        values: FloatArray,
+        values: Floats,
         present: NDArray[np.bool_],
         level: float,
         question: Question | None = None,
@@ -501,7 +501,7 @@ class WeightedRowsRelease(Release):
             found, warnings=careful(found, None if limits is None else (limits.low, limits.high))
         )
 
-    def _values(self, expression: str) -> tuple[FloatArray, NDArray[np.bool_], Measure]:
+    def _values(self, expression: str) -> tuple[Floats, NDArray[np.bool_], Measure]:
         series = self._evaluated(expression)[0]
         if series.dtype == pl.Boolean:
             everyone = np.ones(len(series), dtype=np.bool_)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from dpublish.arrays import Floats
 from dpublish.declare.domain import Domain
 from dpublish.errors import BundleError, PublishError, QueryError
 from dpublish.estimate import Estimate, check_level
@@ -48,8 +48,6 @@ from dpublish.workloads.query_classes import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
-Floats = NDArray[np.float64]
 
 MAX_TABLES = 1 << 14
 MAX_CELLS = 1 << 24

@@ -18,14 +18,15 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
+from dpublish.arrays import Floats, Ints
 from dpublish.declare.schema import Schema
 from dpublish.errors import BudgetExceeded, PlanError
 from dpublish.methods.field_types import Interval
 from dpublish.methods.online.base import OnlineMechanism
 from dpublish.methods.online.kernels import mean_closeness, tilt, walk_flags, walk_shares
 from dpublish.methods.online.sparse_vector import exact_laplace
-from dpublish.methods.online.state import Floats, OnlineSettings, OnlineState, Query, Reply
-from dpublish.noise.base import IntArray, Noise
+from dpublish.methods.online.state import OnlineSettings, OnlineState, Query, Reply
+from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
 from dpublish.workloads import theory
@@ -39,9 +40,7 @@ _UP = Fraction(1000001, 1000000)
 MAX_STEPS = 60
 
 
-def judge(
-    state: MedianState, noise: Noise, counts: IntArray, threshold: int, query: Query
-) -> Reply:
+def judge(state: MedianState, noise: Noise, counts: Ints, threshold: int, query: Query) -> Reply:
     """Figure 4.1 of the thesis: one query, easy if most hypotheses are close to the data on it."""
     guesses = state.guesses(query)
     true = state.true_value(counts, query)
@@ -311,7 +310,7 @@ class MedianMechanism(OnlineMechanism):
             threshold=hard_mark(grid, 0.75),
         )
 
-    def opening(self, noise: Noise, counts: IntArray, settings: OnlineSettings) -> dict[str, Any]:
+    def opening(self, noise: Noise, counts: Ints, settings: OnlineSettings) -> dict[str, Any]:
         public = super().opening(noise, counts, settings)
         if self.hypotheses == "sampled":
             public["seed"] = noise.key(label="hypotheses").hex()
@@ -386,10 +385,10 @@ class MedianState(OnlineState[MedianSettings]):
         self._hypotheses = hypotheses
         self._accuracy = settings.reach / self.resolution / self.rows
 
-    def judge(self, noise: Noise, counts: IntArray, threshold: int, query: Query) -> Reply:
+    def judge(self, noise: Noise, counts: Ints, threshold: int, query: Query) -> Reply:
         return judge(self, noise, counts, threshold, query)
 
-    def guesses(self, query: Query) -> IntArray:
+    def guesses(self, query: Query) -> Ints:
         """The query on every hypothesis, in units of 1 / resolution."""
         values = self._hypotheses.values(self.shares(query))
         if values.size == 0:
@@ -418,7 +417,7 @@ class MedianState(OnlineState[MedianSettings]):
         )
         return noisy > settings.grid // 4 - step * settings.gamma_grid
 
-    def median_reply(self, units: IntArray) -> Reply:
+    def median_reply(self, units: Ints) -> Reply:
         """The median; the interval holds every value whose closeness could have passed, but for
         noise of chance 1 - level."""
         settings, scale = self.settings, 1 / self.resolution
@@ -437,7 +436,7 @@ class MedianState(OnlineState[MedianSettings]):
         self._hypotheses.learn(self.shares(query), answer, max(self._accuracy / 50, 1e-9))
 
 
-def closeness(units: IntArray, true: int, reach: int, grid: int) -> int:
+def closeness(units: Ints, true: int, reach: int, grid: int) -> int:
     """grid times the mean of exp(-|true - unit| / reach) over hypotheses, rounded down; private."""
     distance = np.abs(units - np.int64(true)).astype(np.float64)
     marks = np.rint(grid * np.exp(-distance / reach)).astype(np.int64)

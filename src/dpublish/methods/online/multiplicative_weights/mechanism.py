@@ -16,12 +16,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dpublish.arrays import Floats, Ints
 from dpublish.declare.schema import Schema
 from dpublish.methods.online.base import OnlineMechanism
 from dpublish.methods.online.joined import first_weights
 from dpublish.methods.online.kernels import reweight, tilt
-from dpublish.methods.online.state import Floats, OnlineSettings, OnlineState, Query, Reply
-from dpublish.noise.base import IntArray, Noise
+from dpublish.methods.online.state import OnlineSettings, OnlineState, Query, Reply
+from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost
 from dpublish.privacy.plan import Plan
 
@@ -29,9 +30,7 @@ PASSES = 20
 """How often all past hard answers are gone through after each new one."""
 
 
-def judge(
-    state: WeightsState, noise: Noise, counts: IntArray, threshold: int, query: Query
-) -> Reply:
+def judge(state: WeightsState, noise: Noise, counts: Ints, threshold: int, query: Query) -> Reply:
     """One query: the histogram's guess if it is near enough, a Laplace answer otherwise."""
     guess = state.guess(query)
     true = state.true_value(counts, query)
@@ -171,7 +170,7 @@ class WeightsState(OnlineState[OnlineSettings]):
                 self._fitted /= self._fitted.sum()
         return self._fitted
 
-    def judge(self, noise: Noise, counts: IntArray, threshold: int, query: Query) -> Reply:
+    def judge(self, noise: Noise, counts: Ints, threshold: int, query: Query) -> Reply:
         return judge(self, noise, counts, threshold, query)
 
     def guess(self, query: Query) -> int:

@@ -15,15 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpublish.methods.solvers.k_median.kernels import (
-    Floats,
-    Singles,
-    greedy_start,
-    improve_by_swaps,
-)
+from dpublish.arrays import Floats, Ints
+from dpublish.methods.solvers.k_median.kernels import Singles, greedy_start, improve_by_swaps
 from dpublish.methods.solvers.k_median.metric import Metric, PointMetric
 from dpublish.methods.solvers.k_median.swaps import group_middles, near_groups
-from dpublish.noise.base import IntArray
 
 GROUPS = 1024
 """About how many groups places are put into, when there are more places (benchmarks/baselines)."""
@@ -43,9 +38,9 @@ ROUNDS = 6
 class Groups:
     """Groups of places: the group of each place, and for each group its middle and its size."""
 
-    of_place: IntArray
-    middles: IntArray
-    sizes: IntArray
+    of_place: Ints
+    middles: Ints
+    sizes: Ints
     width: int
     """How far a place can be from the middle of its group, in units."""
 
@@ -77,7 +72,7 @@ def group_places(metric: Metric, k: int, most: int = GROUPS) -> Groups:
     return Groups(of_place, middles, sizes, int(nearest.max()))
 
 
-def far_places(metric: Metric, count: int) -> IntArray:
+def far_places(metric: Metric, count: int) -> Ints:
     """Places that are spread out: each next one is the farthest from those before."""
     sites = [0]
     nearest = metric.row(0)
@@ -96,7 +91,7 @@ def group_distances(metric: Metric, groups: Groups) -> Singles:
 
 def searched_sites(
     metric: Metric, groups: Groups, between: Singles, weights: Floats, k: int
-) -> IntArray:
+) -> Ints:
     """k sites that are cheap for `weights`, one per group; what the search finds is a function of
     its arguments."""
     if k >= groups.count:
@@ -113,7 +108,7 @@ def searched_sites(
     return np.sort(sites)
 
 
-def moved_sites(metric: Metric, groups: Groups, weights: Floats, sites: IntArray) -> IntArray:
+def moved_sites(metric: Metric, groups: Groups, weights: Floats, sites: Ints) -> Ints:
     """Every site at the best place near it for the groups that it serves, again and again."""
     sites = sites.copy()
     for _ in range(ROUNDS):
@@ -137,7 +132,7 @@ def moved_sites(metric: Metric, groups: Groups, weights: Floats, sites: IntArray
     return sites
 
 
-def reach_of(metric: Metric, sites: IntArray) -> IntArray:
+def reach_of(metric: Metric, sites: Ints) -> Ints:
     """How far every place is from the nearest of these sites, in units."""
     nearest = metric.row(int(sites[0]))
     for site in sites[1:].tolist():
@@ -145,7 +140,7 @@ def reach_of(metric: Metric, sites: IntArray) -> IntArray:
     return nearest
 
 
-def likely_demand(noisy: IntArray, sizes: IntArray, deviation: float) -> Floats:
+def likely_demand(noisy: Ints, sizes: Ints, deviation: float) -> Floats:
     """Noisy counts drawn towards what an even spread would give, the more the noisier they are, and
     none below 0 (empirical Bayes: the spread of the counts less that of the noise is real)."""
     even = sizes * (max(1.0, float(noisy.sum())) / float(sizes.sum()))
@@ -157,9 +152,9 @@ def likely_demand(noisy: IntArray, sizes: IntArray, deviation: float) -> Floats:
 def seeming_gain(
     metric: Metric,
     places: Groups,
-    noisy: IntArray | Floats,
-    found: IntArray,
-    public: IntArray,
+    noisy: Ints | Floats,
+    found: Ints,
+    public: Ints,
     deviation: float,
 ) -> float:
     """By how many standard deviations of the noise the sites that were found seem cheaper than the
@@ -174,7 +169,7 @@ def noise_margin(
     metric: Metric,
     places: Groups,
     between: Singles,
-    public: IntArray,
+    public: Ints,
     k: int,
     scale: float,
 ) -> float:

@@ -11,10 +11,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats, Ints
 from dpublish.compiled import njit
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
 BLOCK = 64

@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 
+from dpublish.arrays import Ints
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
@@ -51,7 +52,7 @@ from dpublish.methods.solvers.planning import (
     pure,
     solution_plan,
 )
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, hidden
 
@@ -64,9 +65,7 @@ noise, as all rows at the worst place would cost (benchmarks/defaults/k_median_w
 MAX_EXACT_SETS = 200_000
 
 
-def k_median(
-    noise: Noise, demand: IntArray, instance: KMedian, settings: KMedianSettings
-) -> Output:
+def k_median(noise: Noise, demand: Ints, instance: KMedian, settings: KMedianSettings) -> Output:
     """The mechanism: noisy demand, sites that a public search finds for it, the public sites
     instead unless these seem cheaper, and what both cost. By name the thesis's local search, or one
     of all sets of k sites."""
@@ -89,8 +88,8 @@ def k_median(
 
 
 def demand_sites(
-    noise: Noise, metric: Metric, k: int, demand: IntArray, places: Groups, epsilon: Fraction
-) -> tuple[IntArray, IntArray]:
+    noise: Noise, metric: Metric, k: int, demand: Ints, places: Groups, epsilon: Fraction
+) -> tuple[Ints, Ints]:
     """Noisy demand of every group of places, and k sites that a public search finds for it."""
     counts = np.bincount(places.of_place, weights=demand, minlength=places.count).astype(np.int64)
     noisy = noise.laplace(counts, sensitivity=Fraction(1), epsilon=epsilon, label="demand")
@@ -102,10 +101,10 @@ def demand_sites(
 def better_sites(
     metric: Metric,
     places: Groups,
-    noisy: IntArray,
-    found: IntArray,
+    noisy: Ints,
+    found: Ints,
     public: PublicPart,
-) -> IntArray:
+) -> Ints:
     """The sites that were found, if the noisy demand says that they are cheaper than the public
     ones by more than noise would; the public ones otherwise. A function of public numbers."""
     deviation = laplace_deviation(1 / public.epsilon)
@@ -114,7 +113,7 @@ def better_sites(
 
 
 def site_costs(
-    noise: Noise, metric: Metric, demand: IntArray, chosen: IntArray, public: PublicPart
+    noise: Noise, metric: Metric, demand: Ints, chosen: Ints, public: PublicPart
 ) -> dict[str, Any]:
     """Noisy costs of the chosen sites and of the public ones; one cost where these are the same. A
     demand point adds its distances to both."""
@@ -132,7 +131,7 @@ def site_costs(
     )
 
 
-def demand_table(places: Groups, noisy: IntArray) -> dict[str, Any]:
+def demand_table(places: Groups, noisy: Ints) -> dict[str, Any]:
     return {
         "group": places.of_place,
         "middle": places.middles[places.of_place],
@@ -141,8 +140,8 @@ def demand_table(places: Groups, noisy: IntArray) -> dict[str, Any]:
 
 
 def search_sites(
-    noise: Noise, metric: Metric, k: int, demand: IntArray, *, steps: int, step: Fraction
-) -> IntArray:
+    noise: Noise, metric: Metric, k: int, demand: Ints, *, steps: int, step: Fraction
+) -> Ints:
     """Algorithm 2: `steps` private swaps from a public start, then a private pick among all
     solutions seen."""
     sensitivity = Fraction(metric.diameter)
@@ -162,9 +161,7 @@ def search_sites(
     return np.sort(seen[best])
 
 
-def exact_sites(
-    noise: Noise, metric: Metric, k: int, demand: IntArray, epsilon: Fraction
-) -> IntArray:
+def exact_sites(noise: Noise, metric: Metric, k: int, demand: Ints, epsilon: Fraction) -> Ints:
     """Theorem 43: one of all sets of k sites; every cost moves the same way by at most the
     diameter."""
     rows = np.array([metric.row(place) for place in range(metric.size)])
@@ -184,7 +181,7 @@ class PublicPart:
     demand; and the epsilons of the counts and of the costs."""
 
     places: Groups
-    sites: IntArray
+    sites: Ints
     epsilon: Fraction
     cost_epsilon: Fraction
     margin: float
@@ -432,10 +429,10 @@ class KMedian(Mechanism):
     def statistic(self, plan: Plan[KMedianSettings]) -> PresentItems:
         return PresentItems(plan.settings.sites, plan.settings.labels)
 
-    def run(self, noise: Noise, numbers: IntArray, plan: Plan[KMedianSettings]) -> Output:
+    def run(self, noise: Noise, numbers: Ints, plan: Plan[KMedianSettings]) -> Output:
         return k_median(noise, numbers, self, plan.settings)
 
-    def site_table(self, sites: IntArray, labels: Labels) -> dict[str, Any]:
+    def site_table(self, sites: Ints, labels: Labels) -> dict[str, Any]:
         table: dict[str, Any] = {"site": sites, **label_column(labels, sites)}
         if self.positions is not None:
             at = np.asarray(self.positions, dtype=np.float64)[sites]

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from dpublish.arrays import Floats, Ints
 from dpublish.errors import PlanError
-from dpublish.methods.solvers.k_median.kernels import Floats, Singles, point_distances
+from dpublish.methods.solvers.k_median.kernels import Singles, point_distances
 from dpublish.methods.solvers.planning import digest_of
-from dpublish.noise.base import IntArray
 
 EARTH_KM = 6371.0088
 STEPS = 40_000
@@ -35,11 +35,11 @@ class Metric(abc.ABC):
     digest: str
 
     @abc.abstractmethod
-    def row(self, place: int) -> IntArray:
+    def row(self, place: int) -> Ints:
         """Distances from one place to all."""
 
     @abc.abstractmethod
-    def columns(self, places: IntArray, other: int) -> Singles:
+    def columns(self, places: Ints, other: int) -> Singles:
         """Distances from some places to one."""
 
     @staticmethod
@@ -161,11 +161,11 @@ class MatrixMetric(Metric):
         )
         self.digest = digest_of("matrix", self._matrix, self.unit)
 
-    def row(self, place: int) -> IntArray:
-        row: IntArray = self._matrix[place].astype(np.int64)
+    def row(self, place: int) -> Ints:
+        row: Ints = self._matrix[place].astype(np.int64)
         return row
 
-    def columns(self, places: IntArray, other: int) -> Singles:
+    def columns(self, places: Ints, other: int) -> Singles:
         column: Singles = self._matrix[places, other]
         return column
 
@@ -214,8 +214,8 @@ class PointMetric(Metric):
         )
         return out
 
-    def row(self, place: int) -> IntArray:
+    def row(self, place: int) -> Ints:
         return self.between(self.points, place).astype(np.int64)
 
-    def columns(self, places: IntArray, other: int) -> Singles:
+    def columns(self, places: Ints, other: int) -> Singles:
         return self.between(np.ascontiguousarray(self.points[:, places]), other)

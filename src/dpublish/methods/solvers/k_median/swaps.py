@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
+from dpublish.arrays import Floats, Ints
 from dpublish.methods.solvers.inputs import starts_of
 from dpublish.methods.solvers.k_median.kernels import (
     BLOCK,
-    Floats,
     Singles,
     account_groups,
     account_matrix,
@@ -35,7 +35,7 @@ from dpublish.methods.solvers.k_median.kernels import (
     two_nearest,
 )
 from dpublish.methods.solvers.k_median.metric import MatrixMetric, Metric, PointMetric
-from dpublish.noise.base import BoundedScores, IntArray, Noise
+from dpublish.noise.base import BoundedScores, Noise
 
 GROUPS = 1024
 """About how many groups places are put into. It changes how long a choice takes, not what it
@@ -45,7 +45,7 @@ _THREADS = 2
 _WORTH_THREADS = 1 << 20
 
 
-def swap_search(metric: Metric, sites: IntArray, demand: IntArray) -> SwapSearch:
+def swap_search(metric: Metric, sites: Ints, demand: Ints) -> SwapSearch:
     if isinstance(metric, PointMetric):
         return PointSearch(metric, sites, demand)
     assert isinstance(metric, MatrixMetric)
@@ -56,7 +56,7 @@ class SwapSearch(abc.ABC):
     """The current centres, and for every place with demand its nearest centre and the distances to
     the nearest two."""
 
-    def __init__(self, metric: Metric, sites: IntArray, demand: IntArray, places: IntArray) -> None:
+    def __init__(self, metric: Metric, sites: Ints, demand: Ints, places: Ints) -> None:
         self._metric = metric
         self.sites = sites.copy()
         self._places = places
@@ -66,7 +66,7 @@ class SwapSearch(abc.ABC):
             [self._distances(int(site)) for site in sites], dtype=np.float32
         ).reshape(len(sites), count)
         zero = np.zeros(count, dtype=np.float32)
-        self._state: tuple[IntArray, Singles, Singles] = (
+        self._state: tuple[Ints, Singles, Singles] = (
             np.zeros(count, np.int64),
             zero,
             zero.copy(),
@@ -83,7 +83,7 @@ class SwapSearch(abc.ABC):
         """A private choice of (row of the centre to close, place to open)."""
 
     @abc.abstractmethod
-    def swap_costs(self) -> tuple[IntArray, IntArray]:
+    def swap_costs(self) -> tuple[Ints, Ints]:
         """Costs of closing sites[c] and opening y, as rows c and columns y; and the places that the
         columns stand for."""
 
@@ -96,7 +96,7 @@ class SwapSearch(abc.ABC):
         return self._metric.columns(self._places, site)
 
     @abc.abstractmethod
-    def _account(self, changed: IntArray, old: Any, new: Any) -> None:
+    def _account(self, changed: Ints, old: Any, new: Any) -> None:
         """Replace the shares of these places in what is kept up to date."""
 
     def _closing(self) -> Floats:
@@ -124,14 +124,14 @@ class SwapSearch(abc.ABC):
 class MatrixSearch(SwapSearch):
     """All swaps at once, for places whose distances stand in a matrix."""
 
-    def __init__(self, metric: MatrixMetric, sites: IntArray, demand: IntArray) -> None:
+    def __init__(self, metric: MatrixMetric, sites: Ints, demand: Ints) -> None:
         super().__init__(metric, sites, demand, np.flatnonzero(demand).astype(np.int64))
         self._matrix = metric.values
         self._added = np.zeros(metric.size)
         self._kept = np.zeros((len(sites), metric.size))
         self._refresh()
 
-    def swap_costs(self) -> tuple[IntArray, IntArray]:
+    def swap_costs(self) -> tuple[Ints, Ints]:
         costs = self._closing()[:, None] - self._added[None, :] - self._kept
         outside = np.setdiff1d(np.arange(self._metric.size), self.sites)
         return np.ascontiguousarray(costs[:, outside]).astype(np.int64), outside
@@ -143,7 +143,7 @@ class MatrixSearch(SwapSearch):
         )
         return place // len(outside), int(outside[place % len(outside)])
 
-    def _account(self, changed: IntArray, old: Any, new: Any) -> None:
+    def _account(self, changed: Ints, old: Any, new: Any) -> None:
 
         kernel: Any = account_matrix
 
@@ -167,7 +167,7 @@ class PointSearch(SwapSearch):
     """Bounds on what the members of a group save, and exact savings of a place on demand."""
 
     def __init__(
-        self, metric: PointMetric, sites: IntArray, demand: IntArray, *, groups: int = GROUPS
+        self, metric: PointMetric, sites: Ints, demand: Ints, *, groups: int = GROUPS
     ) -> None:
         self._points = metric
         order, self._starts = near_groups(metric.points, groups)
@@ -187,7 +187,7 @@ class PointSearch(SwapSearch):
         super().__init__(metric, sites, demand, places)
         self._refresh()
 
-    def swap_costs(self) -> tuple[IntArray, IntArray]:
+    def swap_costs(self) -> tuple[Ints, Ints]:
         outside = np.setdiff1d(np.arange(self._metric.size), self.sites)
         return (self._closing()[:, None] - self._savings(outside).T).astype(np.int64), outside
 
@@ -199,14 +199,14 @@ class PointSearch(SwapSearch):
         row, column = divmod(place, len(scores.outside))
         return row, int(scores.outside[column])
 
-    def bounds(self) -> tuple[IntArray, IntArray]:
+    def bounds(self) -> tuple[Ints, Ints]:
         """Least and most cost of closing sites[c] and opening a member of group g, as rows c and
         columns g."""
         closing = self._closing()[:, None]
         low, high = (closing - added[None, :] - kept for added, kept in (self._most, self._least))
         return low.astype(np.int64), high.astype(np.int64)
 
-    def outside(self) -> tuple[IntArray, IntArray]:
+    def outside(self) -> tuple[Ints, Ints]:
         """The places that are no centres, group by group, and where each group starts among
         them."""
         held = np.bincount(self._group_of[self.sites], minlength=len(self._width))
@@ -216,7 +216,7 @@ class PointSearch(SwapSearch):
     def _distances(self, site: int) -> Singles:
         return self._points.between(self._at, site)
 
-    def _savings(self, opened: IntArray) -> Floats:
+    def _savings(self, opened: Ints) -> Floats:
         """What opening each place saves, for every centre closed in turn: rows are places, columns
         centres."""
         metric, (first, near, second) = self._points, self._state
@@ -244,7 +244,7 @@ class PointSearch(SwapSearch):
             )
         return saved
 
-    def _account(self, changed: IntArray, old: Any, new: Any) -> None:
+    def _account(self, changed: Ints, old: Any, new: Any) -> None:
         metric = self._points
 
         kernel: Any = account_groups
@@ -291,7 +291,7 @@ class SwapScores(BoundedScores):
         self._closing = search._closing()
         self._saved: dict[int, Floats] = {}
 
-    def exact(self, candidates: IntArray) -> IntArray:
+    def exact(self, candidates: Ints) -> Ints:
         row, column = np.divmod(candidates, len(self.outside))
         fresh = np.array(
             [c for c in np.unique(column).tolist() if c not in self._saved], dtype=np.int64
@@ -314,7 +314,7 @@ def in_pieces(run: Callable[[tuple[int, int]], None], length: int, work: int) ->
         list(threads.map(run, pieces))
 
 
-def near_groups(points: Singles, count: int) -> tuple[IntArray, IntArray]:
+def near_groups(points: Singles, count: int) -> tuple[Ints, Ints]:
     """Places in an order in which groups of near ones stand together, and where each group starts.
 
     The places are halved along their widest coordinate until there are at least `count` groups or
@@ -336,9 +336,7 @@ def near_groups(points: Singles, count: int) -> tuple[IntArray, IntArray]:
     return np.concatenate(parts), starts_of([len(part) for part in parts])
 
 
-def group_middles(
-    metric: PointMetric, order: IntArray, starts: IntArray
-) -> tuple[IntArray, Singles]:
+def group_middles(metric: PointMetric, order: Ints, starts: Ints) -> tuple[Ints, Singles]:
     """The member of each group that is nearest to its mean, and how far from it the others are at
     most."""
     middles, width = [], []

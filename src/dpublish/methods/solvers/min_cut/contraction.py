@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Ints, Words
 from dpublish.compiled import njit
 from dpublish.methods.solvers.inputs import Edges
-from dpublish.methods.solvers.min_cut.kernels import Ints, cut_costs
+from dpublish.methods.solvers.min_cut.kernels import cut_costs
 from dpublish.methods.solvers.planning import estimated_costs
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 from dpublish.noise.words import SeededStream, high_product
 
 # Public padding edges for the minimum cut: a growing multigraph on the vertices, and how small
@@ -54,7 +55,7 @@ class Padding:
     def cycle(self) -> int:
         return self.size if self.size > 2 else 1
 
-    def edges(self, level: int) -> tuple[IntArray, IntArray, IntArray]:
+    def edges(self, level: int) -> tuple[Ints, Ints, Ints]:
         """Heads, tails and multiplicities of padding number `level`."""
         offsets = np.array(offsets_of(self.size), dtype=np.int64)
         # edge number i of the sequence comes again every `turn` edges, if there are more than i
@@ -135,7 +136,7 @@ LARGEST_STEP = 1 << 52
 SURE = 0.05
 
 
-def handicaps(count: int, epsilon: Fraction) -> IntArray:
+def handicaps(count: int, epsilon: Fraction) -> Ints:
     """What a cut is behind before any edge is looked at, in 1/GRID edges: ln n / epsilon for each
     vertex of its smaller side but one. So all cuts of one size are as likely together as those of
     another, up to a factorial. Public."""
@@ -273,13 +274,13 @@ class Contraction:
 
 def contracted_cuts(
     noise: Noise,
-    heads: IntArray,
-    tails: IntArray,
-    weights: IntArray,
+    heads: Ints,
+    tails: Ints,
+    weights: Ints,
     plan: Contraction,
     limit: int,
     surety: float,
-) -> tuple[IntArray, NDArray[np.bool_]]:
+) -> tuple[Ints, NDArray[np.bool_]]:
     """Costs and sides (rows of vertices) of the cuts of at most `limit` that were found, in an
     order that only they decide.
 
@@ -312,8 +313,8 @@ def contracted_cuts(
 
 
 def _roomier(
-    bits: NDArray[np.uint64], costs: IntArray, room: int
-) -> tuple[NDArray[np.uint64], IntArray, IntArray]:
+    bits: NDArray[np.uint64], costs: Ints, room: int
+) -> tuple[NDArray[np.uint64], Ints, Ints]:
     """The same cuts in larger arrays; the table is filled again by storing them one by one."""
 
     more, prices = np.zeros((room, bits.shape[1]), np.uint64), np.zeros(room, np.int64)
@@ -330,8 +331,6 @@ def _roomier(
 # A graph is a symmetric matrix of whole weights. Level d of the recursion holds a graph of sizes[d]
 # vertices; each is contracted twice, independently, to sizes[d + 1]. At the last level every cut is
 # looked at, and those within the limit are stored once.
-
-Words = NDArray[np.uint64]
 
 
 @njit(cache=True, nogil=True)

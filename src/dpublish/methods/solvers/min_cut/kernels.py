@@ -10,11 +10,9 @@ merged without losing a smaller one.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpublish.arrays import Ints
 from dpublish.compiled import njit
-
-Ints = NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)

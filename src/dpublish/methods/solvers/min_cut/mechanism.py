@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Ints
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
@@ -53,7 +54,7 @@ from dpublish.methods.solvers.planning import (
     solution_plan,
     with_delta,
 )
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, hidden
 
@@ -425,7 +426,7 @@ def near_minimum_targets(count: int, cost: Cost, *, shares: int = 2) -> tuple[in
         target += max(1, target // 8)
 
 
-def padded(edges: Edges, padding: Padding, level: int) -> tuple[IntArray, IntArray, IntArray]:
+def padded(edges: Edges, padding: Padding, level: int) -> tuple[Ints, Ints, Ints]:
     heads, tails, weights = padding.edges(level)
     return (
         np.concatenate([edges.heads, heads]),
@@ -482,7 +483,7 @@ def least_cut(edges: Edges, padding: Padding, level: int, cap: int, floor: int) 
     return int(smallest_cut(padding.size, *graph, cap))
 
 
-def degrees(count: int, heads: IntArray, tails: IntArray, weights: IntArray) -> IntArray:
+def degrees(count: int, heads: Ints, tails: Ints, weights: Ints) -> Ints:
     """Weighted degrees: the costs of the cuts that part one vertex from all others."""
     sums = np.zeros(count, dtype=np.int64)
     for ends in (heads, tails):
@@ -541,7 +542,7 @@ def near_minimum_cut(
     return np.isin(names, members[ends[place] : ends[place + 1]])
 
 
-def choose_cut(noise: Noise, costs: IntArray, stage: Fraction) -> int:
+def choose_cut(noise: Noise, costs: Ints, stage: Fraction) -> int:
     return noise.choose(
         -costs,
         sensitivity=Fraction(1),

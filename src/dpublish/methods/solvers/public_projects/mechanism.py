@@ -20,6 +20,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
+from dpublish.arrays import Ints
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output, Statistic
@@ -52,7 +53,7 @@ from dpublish.methods.solvers.planning import (
     step_epsilon,
     total_gain_hazard,
 )
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, hidden
 
@@ -85,7 +86,7 @@ def public_projects(
     return Output(facts=settings.solution_facts() | facts, tables=tables)
 
 
-def greedy_choice(noise: Noise, gains: Gains, count: int, k: int, step: Fraction) -> IntArray:
+def greedy_choice(noise: Noise, gains: Gains, count: int, k: int, step: Fraction) -> Ints:
     """Algorithm 7. A gain is a whole number of 1/unit; one agent's gains are at least 0 and add up
     to at most one unit."""
     left = np.arange(count, dtype=np.int64)
@@ -107,7 +108,7 @@ def greedy_choice(noise: Noise, gains: Gains, count: int, k: int, step: Fraction
 
 def exact_choice(
     noise: Noise, gains_of: Callable[[], Gains], count: int, k: int, epsilon: Fraction
-) -> IntArray:
+) -> Ints:
     """Theorem 62: one of all sets of k resources, by its value; an agent adds at most one unit to
     the value of each."""
     sets = list(itertools.combinations(range(count), k))
@@ -135,7 +136,7 @@ class PublicProjectsSettings(SolverSettings):
     step_epsilon: Fraction
     truthfulness: float
     cost_epsilon: Fraction | None = None
-    public_choice: IntArray | None = hidden(default=None)
+    public_choice: Ints | None = hidden(default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,7 +323,7 @@ class PublicProjects(Mechanism):
         facts = {"list_marks": marks} if marks != list_marks(None) else {}
         return partial(CoverageGains, agents, settings.resources), facts
 
-    def _public(self, count: int) -> IntArray:
+    def _public(self, count: int) -> Ints:
         """What is chosen without data."""
         if self.metric is None or self.worth != "facility":
             return np.arange(self.k, dtype=np.int64)
@@ -359,8 +360,8 @@ class PublicProjects(Mechanism):
 def worth_facts(
     noise: Noise,
     gains_of: Callable[[], Gains],
-    chosen: IntArray,
-    public: IntArray,
+    chosen: Ints,
+    public: Ints,
     epsilon: Fraction | None,
 ) -> dict[str, Any]:
     """Noisy values of the choice and of the public one; an agent adds at most one unit to each."""
@@ -393,7 +394,7 @@ class Gains(abc.ABC):
         """The total value of what was taken."""
 
     @abc.abstractmethod
-    def of(self, left: IntArray) -> IntArray:
+    def of(self, left: Ints) -> Ints:
         """What each of these resources would add."""
 
     @abc.abstractmethod
@@ -414,7 +415,7 @@ class CoverageGains(Gains):
     def held(self) -> int:
         return int((self._open == 0).sum())
 
-    def of(self, left: IntArray) -> IntArray:
+    def of(self, left: Ints) -> Ints:
         return self._gains[left]
 
     def take(self, resource: int) -> None:
@@ -433,7 +434,7 @@ class CoverageGains(Gains):
 class FacilityGains(Gains):
     """Value 1 - d(place, nearest chosen) / diameter; nothing chosen is worth 0."""
 
-    def __init__(self, demand: IntArray, metric: Metric) -> None:
+    def __init__(self, demand: Ints, metric: Metric) -> None:
         self._demand = demand
         self._metric = metric
         self.unit = metric.diameter
@@ -442,7 +443,7 @@ class FacilityGains(Gains):
     def held(self) -> int:
         return int(self._demand @ (self.unit - self._nearest))
 
-    def of(self, left: IntArray) -> IntArray:
+    def of(self, left: Ints) -> Ints:
         gains = np.zeros(self._metric.size, dtype=np.int64)
         for place in np.flatnonzero(self._demand):
             saved = self._nearest[place] - self._metric.row(int(place))
@@ -473,7 +474,7 @@ class FunctionGains(Gains):
     def held(self) -> int:
         return int(self._held.sum())
 
-    def of(self, left: IntArray) -> IntArray:
+    def of(self, left: Ints) -> Ints:
         gains = np.zeros(len(left), dtype=np.int64)
         for agent, held in zip(self._agents, self._held.tolist(), strict=True):
             for place, resource in enumerate(left.tolist()):

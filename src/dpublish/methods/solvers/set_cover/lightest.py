@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from dpublish.arrays import Ints
 from dpublish.methods.solvers.inputs import Lists
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 
 UNITS = 1 << 20
 """Prices are counted in so many parts of what one element can add."""
@@ -38,7 +39,7 @@ class SetPrices:
     """
 
     unit: Fraction
-    prices: IntArray
+    prices: Ints
     factor: Fraction
     most: Fraction
 
@@ -66,7 +67,7 @@ def set_prices(sets: Lists, costs: Sequence[Fraction], count: int) -> SetPrices:
     return SetPrices(unit, np.array(prices, dtype=np.int64), factor, sum(cheapest, Fraction(0)))
 
 
-def certified_price(sets: Lists, prices: IntArray, present: IntArray) -> int:
+def certified_price(sets: Lists, prices: Ints, present: Ints) -> int:
     """A whole number from (lightest cover in parts) - GAP - 1 up to it. Private."""
     here = present > 0
     if not here.any():
@@ -84,7 +85,7 @@ def certified_price(sets: Lists, prices: IntArray, present: IntArray) -> int:
 
 
 def noisy_price(
-    noise: Noise, sets: Lists, public: SetPrices, present: IntArray, epsilon: Fraction
+    noise: Noise, sets: Lists, public: SetPrices, present: Ints, epsilon: Fraction
 ) -> dict[str, Any]:
     """The price with noise, as a fact of a release: how far it may be below the true one and, for
     prices are rounded up, above it, and how far a cheapest cover may be above that."""
@@ -113,9 +114,7 @@ def _cheapest(sets: Lists, costs: Sequence[Fraction], count: int) -> list[Fracti
     return least.tolist()
 
 
-def _solved(
-    owner: IntArray, element: IntArray, prices: IntArray, shape: tuple[int, int]
-) -> tuple[Any, Any]:
+def _solved(owner: Ints, element: Ints, prices: Ints, shape: tuple[int, int]) -> tuple[Any, Any]:
     """What a solver in floats thinks: how much of each set is bought, and what each element
     pays. Nothing is taken on trust from it."""
     from scipy.optimize import linprog
@@ -129,9 +128,9 @@ def _solved(
 
 
 def _proved(
-    owner: IntArray,
-    element: IntArray,
-    prices: IntArray,
+    owner: Ints,
+    element: Ints,
+    prices: Ints,
     shape: tuple[int, int],
     bought: Any,
     paid: Any,
@@ -163,15 +162,13 @@ def _proved(
     return low, Fraction(total, min(least, _PARTS))
 
 
-def _whole(values: Any, most: int) -> IntArray:
+def _whole(values: Any, most: int) -> Ints:
     """Whole numbers from 0 to `most`; what is no number is 0."""
     clean = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
     return np.asarray(np.clip(np.floor(clean), 0, most), dtype=np.int64)
 
 
-def packed_exactly(
-    owner: IntArray, element: IntArray, prices: IntArray, shape: tuple[int, int]
-) -> Fraction:
+def packed_exactly(owner: Ints, element: Ints, prices: Ints, shape: tuple[int, int]) -> Fraction:
     """The same price by the simplex method in fractions: the most that elements can pay, no more
     for any set than it costs. Bland's rule comes to an end; slow, and only for what floats failed
     at."""

@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
+from dpublish.arrays import Ints
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
@@ -60,7 +61,7 @@ from dpublish.methods.solvers.set_cover.orders import (
     whole_family,
     worst_cost,
 )
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, hidden
 from dpublish.workloads.theory import set_cover_lower_bound
@@ -74,7 +75,7 @@ HARDLY = Fraction(1, 4)
 """Below this epsilon a noisy flag is right less than 56% of the time."""
 
 
-def set_cover(noise: Noise, present: IntArray, sets: Lists, settings: SetCoverSettings) -> Output:
+def set_cover(noise: Noise, present: Ints, sets: Lists, settings: SetCoverSettings) -> Output:
     """The mechanism: noisy flags of the elements, the public order or one made for the flags, and
     what both cost. By name the thesis's, which draw set by set, class by class or among all
     orders."""
@@ -104,10 +105,10 @@ def presence_order(
     noise: Noise,
     part: SetPart,
     costs: Sequence[Fraction],
-    present: IntArray,
-    public: IntArray,
+    present: Ints,
+    public: Ints,
     epsilon: Fraction,
-) -> IntArray:
+) -> Ints:
     """A noisy flag for every element, the chances that follow, and the order that seems cheaper for
     them: the public one, or one made for these chances."""
     noisy = noise.laplace(present, sensitivity=Fraction(1), epsilon=epsilon, label="presence")
@@ -131,7 +132,7 @@ class SetCoverSettings(SolverSettings):
     size_epsilon: Fraction | None = None
     costs: tuple[Fraction, ...] = hidden()
     set_names: Labels = hidden()
-    public_order: IntArray | None = hidden(default=None)
+    public_order: Ints | None = hidden(default=None)
     set_prices: SetPrices | None = hidden(default=None)
     parts: tuple[SetPart, ...] = hidden()
 
@@ -392,7 +393,7 @@ class SetCover(Mechanism):
     def statistic(self, plan: Plan[SetCoverSettings]) -> PresentItems:
         return PresentItems(plan.settings.elements, plan.settings.labels, distinct=True)
 
-    def run(self, noise: Noise, numbers: IntArray, plan: Plan[SetCoverSettings]) -> Output:
+    def run(self, noise: Noise, numbers: Ints, plan: Plan[SetCoverSettings]) -> Output:
         return set_cover(noise, numbers, self.sets, plan.settings)
 
     def _rule(self) -> str:
@@ -435,9 +436,7 @@ class SetCover(Mechanism):
         return amounts(self.costs, "cost", len(self.sets), "sets")
 
 
-def order_tables(
-    sets: Lists, orders: Sequence[IntArray], settings: SetCoverSettings
-) -> dict[str, Any]:
+def order_tables(sets: Lists, orders: Sequence[Ints], settings: SetCoverSettings) -> dict[str, Any]:
     """The order of every part, and the public family that says which set serves an element."""
     part_of = np.zeros(settings.elements, dtype=np.int64)
     for number, part in enumerate(settings.parts):
@@ -463,8 +462,8 @@ def order_costs(
     noise: Noise,
     part: SetPart,
     costs: Sequence[Fraction],
-    present: IntArray,
-    orders: tuple[IntArray, IntArray],
+    present: Ints,
+    orders: tuple[Ints, Ints],
     settings: SetCoverSettings,
 ) -> dict[str, Any]:
     """Noisy costs of an order and of the public one on the present elements."""
@@ -489,8 +488,8 @@ def order_costs(
 
 
 def exact_order(
-    noise: Noise, sets: Lists, costs: Sequence[Fraction], present: IntArray, epsilon: Fraction
-) -> IntArray:
+    noise: Noise, sets: Lists, costs: Sequence[Fraction], present: Ints, epsilon: Fraction
+) -> Ints:
     """Theorem 53: one of all orders, by the cost of the cover it gives; adding an element adds at
     most one set's cost."""
     members = [frozenset(sets.row(i).tolist()) for i in range(len(sets))]

@@ -12,17 +12,17 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Floats, Ints
 from dpublish.errors import PlanError
 from dpublish.methods.solvers.inputs import Lists, lower_gains, starts_of, transposed
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 
-Floats = NDArray[np.float64]
 WORST = Fraction(11, 10)
 """An order is taken only if, whatever is present, it costs at most so many times as much as the
 public order at its worst."""
 
 
-def covering_order(part: SetPart, costs: Floats, wanted: Floats) -> IntArray:
+def covering_order(part: SetPart, costs: Floats, wanted: Floats) -> Ints:
     """All sets: first those of a cover of the whole universe, each the one that holds most of what
     is wanted and not covered for its cost; those that turn out needless, and the rest, at the end.
     """
@@ -47,7 +47,7 @@ def covering_order(part: SetPart, costs: Floats, wanted: Floats) -> IntArray:
     return np.append(kept, np.setdiff1d(np.arange(len(part.sets)), kept))
 
 
-def first_holders(part: SetPart, order: IntArray) -> IntArray:
+def first_holders(part: SetPart, order: Ints) -> Ints:
     """For every element the first set of the order that holds it."""
     place = np.argsort(order)
     first = np.full(len(part.elements), len(order), dtype=np.int64)
@@ -55,14 +55,14 @@ def first_holders(part: SetPart, order: IntArray) -> IntArray:
     return order[first]
 
 
-def expected_cost(part: SetPart, order: IntArray, costs: Floats, chances: Floats) -> float:
+def expected_cost(part: SetPart, order: Ints, costs: Floats, chances: Floats) -> float:
     """What the order costs on average, if elements are present with these chances, apart."""
     absent = np.log1p(-np.minimum(chances, 1 - 1e-12))
     none = np.bincount(first_holders(part, order), weights=absent, minlength=len(part.sets))
     return float((costs * -np.expm1(none)).sum())
 
 
-def worst_cost(part: SetPart, order: IntArray, costs: Sequence[Fraction]) -> Fraction:
+def worst_cost(part: SetPart, order: Ints, costs: Sequence[Fraction]) -> Fraction:
     """What the order costs if every element is present."""
     used = np.unique(first_holders(part, order)).tolist()
     return sum((costs[number] for number in used), Fraction(0))
@@ -79,9 +79,7 @@ def chances_of(flags: NDArray[np.bool_], epsilon: float) -> Floats:
     return np.asarray(seen / (seen + unseen), dtype=np.float64)
 
 
-def better_order(
-    part: SetPart, costs: Sequence[Fraction], public: IntArray, chances: Floats
-) -> IntArray:
+def better_order(part: SetPart, costs: Sequence[Fraction], public: Ints, chances: Floats) -> Ints:
     """The order that seems cheaper for these chances, the public one or one made for them."""
     prices = np.array([float(cost) for cost in costs])
     found = covering_order(part, prices, chances)
@@ -99,8 +97,8 @@ def better_order(
 class SetPart:
     """Some elements, the sets that may serve them, and who holds whom in local numbers. Public."""
 
-    elements: IntArray
-    sets: IntArray
+    elements: Ints
+    sets: Ints
     members: Lists
     costs: tuple[Fraction, ...]
 
@@ -153,7 +151,7 @@ LARGEST_SCORE = 1 << 60
 """Of the public part of a score, in those: with gains beside them, all scores fit 64 bits."""
 
 
-def greedy_order(noise: Noise, part: SetPart, present: IntArray, step: Fraction) -> IntArray:
+def greedy_order(noise: Noise, part: SetPart, present: Ints, step: Fraction) -> Ints:
     """Algorithm 5: again and again a remaining set S with probability proportional to exp(step * |S
     meets what is left|)."""
     state = CoverState(part, present)
@@ -172,7 +170,7 @@ def greedy_order(noise: Noise, part: SetPart, present: IntArray, step: Fraction)
     return part.sets[np.array(state.order, dtype=np.int64)]
 
 
-def weighted_order(noise: Noise, part: SetPart, present: IntArray, step: Fraction) -> IntArray:
+def weighted_order(noise: Noise, part: SetPart, present: Ints, step: Fraction) -> Ints:
     """Algorithm 6: scores |S meets what is left| - r C(S), or halve r at score -T; what is left at
     the end in random order."""
     costs, wide, rate, halve = public_scores(part, step)
@@ -219,14 +217,14 @@ class CoverState:
     """Which sets are left (in the order of their numbers) and how many uncovered present elements
     each holds."""
 
-    def __init__(self, part: SetPart, present: IntArray) -> None:
+    def __init__(self, part: SetPart, present: Ints) -> None:
         self._members = part.members
         self._holders = transposed(part.members, len(part.elements))
         self._present = np.ascontiguousarray(present[part.elements], dtype=np.int64)
         self._uncovered = self._present.copy()
         self.gains = np.zeros(len(part.sets), dtype=np.int64)
         np.add.at(self.gains, part.members.owners, self._present[part.members.items])
-        self.left: IntArray = np.arange(len(part.sets), dtype=np.int64)
+        self.left: Ints = np.arange(len(part.sets), dtype=np.int64)
         self.order: list[int] = []
 
     def take(self, place: int) -> None:
@@ -271,7 +269,7 @@ def _log(x: Fraction) -> float:
     return math.log(x.numerator) - math.log(x.denominator)
 
 
-def public_prices(costs: Sequence[Fraction], rate: Fraction) -> IntArray:
+def public_prices(costs: Sequence[Fraction], rate: Fraction) -> Ints:
     """rate * C(S) of every set in units of 1/GRID: public numbers, so rounding them costs
     nothing."""
     prices = [math.floor(rate * value * GRID) for value in costs]
@@ -296,8 +294,8 @@ Order = tuple[int, ...]
 
 
 def class_order(
-    noise: Noise, sets: Lists, costs: Sequence[Fraction], present: IntArray, epsilon: Fraction
-) -> IntArray:
+    noise: Noise, sets: Lists, costs: Sequence[Fraction], present: Ints, epsilon: Fraction
+) -> Ints:
     """An order of all sets. Step j of the exponential mechanism gets epsilon / 2 and scores of -2^j
     times the forced cost."""
     cover = ForcedCover(sets, costs, np.flatnonzero(present).tolist())

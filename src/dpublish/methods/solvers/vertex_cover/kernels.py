@@ -16,9 +16,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dpublish.arrays import Ints, Words
 from dpublish.compiled import njit
 from dpublish.errors import PlanError
-from dpublish.noise.base import IntArray
 from dpublish.noise.words import high_product
 
 # Weight classes of the weighted vertex cover, and the number of hallucinated edges that makes it
@@ -39,11 +39,11 @@ class WeightClasses:
     """`of_vertex`: class of each vertex; `scores`: integers proportional to 2^-j; `factor`: the
     accuracy guarantee."""
 
-    of_vertex: IntArray
+    of_vertex: Ints
     exponents: tuple[int, ...]
     sizes: tuple[int, ...]
-    scores: IntArray
-    quotas: IntArray
+    scores: Ints
+    quotas: Ints
     hallucinated: Fraction
     factor: float
 
@@ -139,10 +139,6 @@ def _factor(exponents: Sequence[int], sizes: Sequence[int], hallucinated: float)
 def _ceil_log2(ratio: Fraction) -> int:
     """The least j with 2^j >= ratio >= 1."""
     return (math.ceil(ratio) - 1).bit_length()
-
-
-Ints = NDArray[np.int64]
-Words = NDArray[np.uint64]
 
 
 @njit(cache=True, nogil=True)

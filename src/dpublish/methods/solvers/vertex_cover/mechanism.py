@@ -18,6 +18,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
+from dpublish.arrays import Ints, Words
 from dpublish.declare.schema import Schema
 from dpublish.errors import PlanError
 from dpublish.methods.base import Mechanism, Output
@@ -40,13 +41,12 @@ from dpublish.methods.solvers.planning import (
 )
 from dpublish.methods.solvers.vertex_cover.kernels import (
     WeightClasses,
-    Words,
     by_class,
     cover_order,
     weight_classes,
     weighted_order,
 )
-from dpublish.noise.base import IntArray, Noise
+from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
 from dpublish.privacy.plan import Plan, hidden
 
@@ -86,7 +86,7 @@ def vertex_cover(
 
 def degree_order(
     noise: Noise, edges: Edges, weights: Sequence[Fraction], epsilon: Fraction
-) -> IntArray:
+) -> Ints:
     """Vertices by noisy degree, for its weight the largest first; an edge has two ends."""
     count = len(weights)
     ends = np.concatenate([edges.heads, edges.tails])
@@ -98,8 +98,8 @@ def degree_order(
 
 
 def better_order(
-    noise: Noise, edges: Edges, found: IntArray, settings: VertexCoverSettings
-) -> tuple[IntArray, dict[str, Any]]:
+    noise: Noise, edges: Edges, found: Ints, settings: VertexCoverSettings
+) -> tuple[Ints, dict[str, Any]]:
     """The order that was found or the public one (the lightest first, else as they are listed), by
     noisy costs of both; and these costs."""
     weights, epsilon = settings.weights, settings.cost_epsilon
@@ -125,7 +125,7 @@ def better_order(
 
 
 def draw_order(
-    noise: Noise, edges: Edges, order: IntArray, fill: Callable[[Edges, Words, IntArray], int]
+    noise: Noise, edges: Edges, order: Ints, fill: Callable[[Edges, Words, Ints], int]
 ) -> None:
     """Draw the order round by round. Words are drawn in a public number; more are drawn only if
     rejections used them up: `fill` says for how many vertices they sufficed."""
@@ -135,15 +135,13 @@ def draw_order(
         words = np.concatenate([words, noise.integers(WORD, size=count, label="order")])
 
 
-def fill_by_schedule(
-    real: IntArray, extra: IntArray, edges: Edges, words: Words, order: IntArray
-) -> int:
+def fill_by_schedule(real: Ints, extra: Ints, edges: Edges, words: Words, order: Ints) -> int:
     """Sections 7.5.1 and 7.6: in round i by real[i] * degree + extra[i]."""
     starts, incident = incidence(edges, len(order))
     return cover_order(edges.heads, edges.tails, starts, incident, real, extra, words, order)
 
 
-def fill_by_class(classes: WeightClasses, edges: Edges, words: Words, order: IntArray) -> int:
+def fill_by_class(classes: WeightClasses, edges: Edges, words: Words, order: Ints) -> int:
     """Section 7.5.3: by the weighted rule, whose classes are dumped."""
     kinds = len(classes.sizes)
     sides = classes.of_vertex[np.column_stack([edges.heads, edges.tails]).ravel()]
@@ -185,7 +183,7 @@ class VertexCoverSettings(SolverSettings):
     classes: int | None = None
     weights: tuple[Fraction, ...] = hidden(default=())
     weight_classes: WeightClasses | None = hidden(default=None)
-    schedule: tuple[IntArray, IntArray] | None = hidden(default=None)
+    schedule: tuple[Ints, Ints] | None = hidden(default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -405,7 +403,7 @@ def weight_unit(weights: Sequence[Fraction]) -> Fraction:
     return weights[0] if len(set(weights)) == 1 else max(weights) / WEIGHT_UNITS
 
 
-def order_cost(edges: Edges, order: IntArray, prices: IntArray) -> int:
+def order_cost(edges: Edges, order: Ints, prices: Ints) -> int:
     """The price of the earlier ends of all edges. Private."""
     place = np.argsort(order)
     earlier = np.where(place[edges.heads] < place[edges.tails], edges.heads, edges.tails)
@@ -453,7 +451,7 @@ def second_largest(weights: Sequence[Fraction]) -> Fraction:
     return sorted(weights)[-2]
 
 
-def double_cover_flow(edges: Edges, prices: IntArray) -> int:
+def double_cover_flow(edges: Edges, prices: Ints) -> int:
     """Twice the lightest fractional cover: at least the lightest cover, at most twice it, and an
     edge moves it by at most twice the lighter of its ends.
 
@@ -490,7 +488,7 @@ def two_phases(count: int, phase: Fraction, epsilon: Fraction) -> tuple[int, Fra
     return rounds, hallucinated
 
 
-def schedule_weights(count: int, epsilon: Fraction) -> tuple[IntArray, IntArray]:
+def schedule_weights(count: int, epsilon: Fraction) -> tuple[Ints, Ints]:
     """Section 7.5.1: w_i = (4/epsilon) sqrt(n / (n - i + 1)), rounded up to a multiple of 1/grid;
     real = grid."""
     remaining = np.arange(count, 0, -1, dtype=np.float64)
@@ -509,7 +507,7 @@ def schedule_weights(count: int, epsilon: Fraction) -> tuple[IntArray, IntArray]
     return np.full(count, _GRID, dtype=np.int64), extra
 
 
-def incidence(edges: Edges, count: int) -> tuple[IntArray, IntArray]:
+def incidence(edges: Edges, count: int) -> tuple[Ints, Ints]:
     """For each vertex the numbers of its edges: (starts, edge numbers)."""
     ends = np.concatenate([edges.heads, edges.tails])
     starts = starts_of(np.bincount(ends, minlength=count))
