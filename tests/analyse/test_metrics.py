@@ -120,6 +120,7 @@ def test_perfect_reversed_and_constant_scores() -> None:
         ),
         (lambda: hand_till_auc([0, 5], [[1, 0], [0, 1]], classes=[0, 1]), "not in classes"),
         (lambda: hand_till_auc([0, 0], [[1, 0], [0, 1]], classes=[0, 1]), "at least two classes"),
+        (lambda: hand_till_auc([0, 1], [[1, float("nan")], [0, 1]]), "must be numbers"),
     ],
 )
 def test_refusals(call: object, words: str) -> None:

@@ -165,7 +165,8 @@ def hand_till_auc(
             f"scores must have {names.size} rows and {known.size} columns, not the shape "
             f"{table.shape}."
         )
-    _, weight = _checked(table[:, 0] if known.size else np.zeros(names.size), weights, names.shape)
+    blank = np.where(np.isnan(table).any(axis=1), np.nan, 0.0)
+    _, weight = _checked(blank, weights, names.shape)
     if not np.isin(names, known).all():
         raise InputError("labels has a class that is not in classes.")
     found = []
