@@ -141,8 +141,10 @@ def test_debug_never_explains_a_command_that_reads_rows(
 
     monkeypatch.setattr("dpublish.curator.gate.Curator.publish", fail)
     monkeypatch.setattr("dpublish.curator.draft.draft", fail)
+    monkeypatch.setattr("dpublish.requests.analyst.Predict.run", fail)
+    predict = ("predict", "shop.dpr", "shop.csv", "--out", "predicted.csv")
     release = (*RELEASE, "--epsilon", "1", "--budget", "2", "--out", "shop.dpr")
-    for words in (release, ("schema", "draft", "shop.csv")):
+    for words in (release, ("schema", "draft", "shop.csv"), predict):
         shown = dpublish("--debug", *words)
         assert shown.code == 70
         assert "Details are never shown" in shown.err

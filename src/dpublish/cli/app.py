@@ -36,7 +36,7 @@ USAGE = 2
 
 # Commands that open private data. Their unforeseen failures are never explained, whatever was asked
 # for.
-READS_ROWS = frozenset({"check", "local", "online", "release", "schema", "solve"})
+READS_ROWS = frozenset({"check", "local", "online", "predict", "release", "schema", "solve"})
 
 # typer carries its own copy of click in some versions and not in others; this is the root of its
 # usage errors in both

@@ -240,13 +240,13 @@ class _Look:
         return rows, dropped, counts, self._units(units)
 
     def _rules(self, source: Source, present: Sequence[str], rows: int) -> None:
-        """Rows that break a declared rule, which joined histograms leave out."""
+        """Rows that break a declared rule, which releases leave out."""
         rules = [rule for rule in self.schema.rules if set(rule.columns) <= set(present)]
         for rule, count in zip(rules, self._rows_with(source, rules), strict=True):
             if count:
                 (self.problems if count > (1 - self.at_least) * rows else self.notes).append(
-                    f"{count:,} of {rows:,} rows break the rule '{rule.describe()}'. Joined "
-                    "histograms leave them out."
+                    f"{count:,} of {rows:,} rows break the rule '{rule.describe()}'. Releases "
+                    "leave them out."
                 )
 
     def _totals(self, source: Source, present: Sequence[str], rows: int) -> None:
