@@ -10,6 +10,7 @@ import pytest
 
 import dpublish as dp
 from cli.conftest import CANARY, Command
+from dpublish.ledger.state import is_remembered
 
 PAY = ("--ledger", "a.ledger", "--budget", "20", "--budget-delta", "0.01", "--epsilon", "1")
 
@@ -71,6 +72,8 @@ def test_every_problem(folder: Path, dpublish: Command, problem: str) -> None:
     assert release.verify().ok
     assert release.publishable
     assert dpublish("verify", "x.dpr").code == 0
+    assert is_remembered(data)
+    assert not is_remembered(public)
     first = (folder / "x.dpr").read_bytes()
     again = dpublish(*words, "--json")
     assert again.document["problem"] == problem

@@ -22,6 +22,7 @@ from dpublish.counting.graphs import (
     read_sets,
 )
 from dpublish.errors import InputError, PlanError, PrivateSideError, PublishError
+from dpublish.ledger.state import remember
 from dpublish.methods.base import Mechanism
 from dpublish.methods.registry import fields_from_settings, method_named
 from dpublish.methods.solvers.inputs import Labels, list_marks, lists_of
@@ -80,6 +81,7 @@ class Solve(PaidFile, verb="solve"):
         names = row_names(mechanism)
         allowance = self.allowance()
         signing_key = None if self.sign_with is None else unlocked(self.sign_with, caller)
+        remember(self.data)
         failure: PublishError | None = None
         with caller.private() as progress:
             try:
