@@ -399,7 +399,8 @@ def fit_columns(
         for index, one in rough.items()
         if len(one.ordered) > 2 and len(one.best) <= MAX_LEVELS
     }
-    smooth = dict(zip(curves, smooth_columns(list(curves.values()), labels), strict=True))
+    found = smooth_columns(list(curves.values()), labels, twice=version >= 7)
+    smooth = dict(zip(curves, found, strict=True))
     out = {}
     for index, one in rough.items():
         table, left = smooth.get(index) or _fit_levels(columns[index][0], one, labels, version)

@@ -25,11 +25,11 @@ from dpublish.releases.bundle.manifest import whole
 UNIT = 256
 """The model error is counted in parts of a row, so that the model's cells can be rounded without
 harm."""
-MODEL_VERSION = 6
+MODEL_VERSION = 7
 """Raised whenever the fit changes: a model error speaks of the model of its own time."""
-KNOWN_VERSIONS = (5, 6)
+KNOWN_VERSIONS = (5, 6, 7)
 """Fits that can still be made: a release that states one of them is read with it. 5: the splits of
-unordered levels among labels are not shrunk."""
+unordered levels among labels are not shrunk. 6: no curve along ordered levels is fitted twice."""
 _LARGEST_VALUE = 1 << 62
 
 

@@ -34,6 +34,8 @@ SMALL_STEP = 1e-3
 NOTHING = 1e-9
 LONGEST = 3.0
 """A step changes no count by more than a factor of exp(3)."""
+FAR = 3.5
+"""A fit that misses a count by more than so many standard deviations is tried from the counts."""
 SMALLEST, LARGEST, LEAP = 1.0 / 256.0, 2.0**33, 16.0
 """Sizes of departures that are tried, in variances of the noise; below the smallest there are
 none."""
@@ -189,7 +191,12 @@ def departures(
 
 
 def smooth_counts(
-    noisy: Floats, precision: Floats, base: Floats, priors: Floats, volumes: Floats
+    noisy: Floats,
+    precision: Floats,
+    base: Floats,
+    priors: Floats,
+    volumes: Floats,
+    twice: bool = True,
 ) -> tuple[Floats, Floats]:
     """Of every row of `noisy`, with its own precision and base, the average of the fits, each
     weighted by how likely it makes the noisy counts (its evidence).
@@ -200,21 +207,47 @@ def smooth_counts(
 
     found by Gauss and Newton's steps, each halved until it goes down. Priors go from stiff to
     loose, and each fit begins where the one before ended; `volumes` are the logarithms of their
-    determinants. The evidence is Laplace's approximation around the fit. The second numbers are how
-    many counts the fits could follow freely (their degrees of freedom): of the noise, about that
-    share of all levels is left. Rows do not know of one another: they are fitted side by side,
-    since most of the time of such small fits would be spent between steps.
+    determinants. That can end in a valley of its own: a count that a stiff curve left near 0 has no
+    slope to come back by. So rows that end far from their counts are fitted `twice`, the second
+    time from these, and the lower of both ends is taken. The evidence is Laplace's approximation
+    around the fit. The second numbers are how many counts the fits could follow freely (their
+    degrees of freedom): of the noise, about that share of all levels is left. Rows do not know of
+    one another: they are fitted side by side, since most of the time of such small fits would be
+    spent between steps.
     """
     rows, levels = noisy.shape
     curves = np.zeros((rows, levels))
-    found, evidence = np.zeros((len(priors), rows, levels)), np.zeros((len(priors), rows))
+    found = np.zeros((len(priors), rows, levels))
+    least, evidence = np.zeros((len(priors), rows)), np.zeros((len(priors), rows))
+
+    def weigh(place: int, some: NDArray[np.intp]) -> None:
+        bend = priors[place] + _weighted(precision[some], found[place, some])
+        volume = volumes[place] - np.linalg.slogdet(bend)[1]
+        evidence[place, some] = -least[place, some] + 0.5 * volume
+
+    def average() -> tuple[Floats, Floats]:
+        weights = np.exp(evidence - evidence.max(axis=0))
+        weights /= weights.sum(axis=0)
+        return weights, (weights[:, :, None] * found).sum(axis=0)
+
     for place, prior in enumerate(priors):
-        least = _descend(curves, prior, noisy, precision, base)
+        least[place] = _descend(curves, prior, noisy, precision, base)
         found[place] = base * np.exp(curves)
-        bend = prior + _weighted(precision, found[place])
-        evidence[place] = -least + 0.5 * (volumes[place] - np.linalg.slogdet(bend)[1])
-    weights = np.exp(evidence - evidence.max(axis=0))
-    weights /= weights.sum(axis=0)
+        weigh(place, np.arange(rows))
+    weights, mean = average()
+    sharp = np.sqrt(np.diagonal(precision, axis1=1, axis2=2))
+    far = np.flatnonzero((np.abs(mean - noisy) * sharp).max(axis=1) > FAR)
+    if twice and far.size:
+        start = np.log(np.maximum(noisy[far], 1.0 / sharp[far]) / base[far])
+        for place, prior in enumerate(priors):
+            curves = start.copy()
+            there = _descend(curves, prior, noisy[far], precision[far], base[far])
+            lower = there < least[place, far] - SMALL_STEP
+            better = far[lower]
+            least[place, better] = there[lower]
+            found[place, better] = base[better] * np.exp(curves[lower])
+            weigh(place, better)
+        weights, mean = average()
     freedom = np.zeros(rows)
     for place, prior in enumerate(priors):
         some = np.flatnonzero(weights[place] > NOTHING)
@@ -222,7 +255,7 @@ def smooth_counts(
             bend = prior + _weighted(precision[some], found[place, some])
             held = np.trace(np.linalg.solve(bend, prior), axis1=1, axis2=2)
             freedom[some] += weights[place, some] * (levels - held)
-    return (weights[:, :, None] * found).sum(axis=0), freedom
+    return mean, freedom
 
 
 def _descend(

@@ -54,9 +54,12 @@ class Rough:
         return tuple(np.flatnonzero(self.widths).tolist())
 
 
-def smooth_columns(columns: Sequence[Rough], labels: Floats) -> list[tuple[Floats, float] | None]:
+def smooth_columns(
+    columns: Sequence[Rough], labels: Floats, *, twice: bool = True
+) -> list[tuple[Floats, float] | None]:
     """Counts by label of every column, and the share of the noise's variance that is left. None
-    where the numbers are beyond what the fit can do, as a file may hold."""
+    where the numbers are beyond what the fit can do, as a file may hold. Fits that end far from
+    their counts are made `twice` (`smooth_counts`)."""
     out: list[tuple[Floats, float] | None] = [None] * len(columns)
     alike: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for place, one in enumerate(columns):
@@ -68,11 +71,11 @@ def smooth_columns(columns: Sequence[Rough], labels: Floats) -> list[tuple[Float
             alike.setdefault((len(one.best), one.ordered), []).append(place)
     for places in alike.values():
         try:
-            fitted = _smoothed([columns[place] for place in places], labels)
+            fitted = _smoothed([columns[place] for place in places], labels, twice)
         except np.linalg.LinAlgError:
             if len(places) > 1:  # one of them: the others are fitted all the same
                 for place in places:
-                    out[place] = smooth_columns([columns[place]], labels)[0]
+                    out[place] = smooth_columns([columns[place]], labels, twice=twice)[0]
             continue
         for place, (table, left) in zip(places, fitted, strict=True):
             out[place] = (table, left) if np.isfinite(table).all() else None
@@ -95,7 +98,7 @@ def _priors(levels: int, ordered: tuple[int, ...]) -> tuple[Floats, Floats]:
     return priors, np.linalg.slogdet(priors)[1]
 
 
-def _smoothed(columns: Sequence[Rough], labels: Floats) -> list[tuple[Floats, float]]:
+def _smoothed(columns: Sequence[Rough], labels: Floats, twice: bool) -> list[tuple[Floats, float]]:
     """Columns of as many levels, of which the same follow each other."""
     smooth_counts = loops(columns[0].best.size, reader=is_reading()).smooth_counts
     levels, total, many = len(columns[0].best), float(labels.sum()), len(columns)
@@ -114,7 +117,7 @@ def _smoothed(columns: Sequence[Rough], labels: Floats) -> list[tuple[Floats, fl
         precise = np.tile(precision, (times, 1, 1))
         balanced = np.linalg.solve(precise, given)[:, :, 0]
         fitted, freedom = smooth_counts(
-            balanced, precise / summed, base * count[:, None], priors, volumes
+            balanced, precise / summed, base * count[:, None], priors, volumes, twice
         )
         return fitted / fitted.sum(axis=1, keepdims=True), freedom
 
