@@ -21,7 +21,7 @@ from dpublish.models.bin_shapes import (
     tilted,
 )
 
-TILTS = np.array([-MAX_TILT, -30.0, -1.0, -1e-5, 0.0, 1e-5, 2.0, 50.0, MAX_TILT])
+TILTS = np.array([-700.0, -30.0, -1.0, -1e-5, 0.0, 1e-5, 2.0, 50.0, 700.0])
 
 
 @pytest.mark.parametrize("tilt", TILTS.tolist())
@@ -36,6 +36,28 @@ def test_shares_places_and_means_are_of_one_density(tilt: float) -> None:
     assert share_below(np.full_like(share, tilt), place) == pytest.approx(share, abs=1e-6)
     mean = float((place[1:] + place[:-1]).mean() / 2)
     assert float(mean_place(np.array([tilt]))[0]) == pytest.approx(mean, abs=1e-5)
+
+
+@pytest.mark.parametrize("tilt", [-MAX_TILT, -1e5, 1e5, MAX_TILT])
+def test_rows_may_crowd_at_one_end(tilt: float) -> None:
+    """As in the last bin of incomes, whose upper bound is a guess: without warnings, and half of
+    the rows lie within one part in |tilt| of the end."""
+    share = np.array([0.0, 0.25, 0.5, 0.75, 1 - 1e-12])
+    with np.errstate(divide="raise", over="raise", invalid="raise"):
+        place = place_of(np.full(5, tilt), share)
+        assert share_below(np.full(5, tilt), place) == pytest.approx(share, abs=1e-6)
+        mean = float(mean_place(np.array([tilt]))[0])
+    assert abs(place[2] - (tilt > 0)) == pytest.approx(math.log(2) / abs(tilt), rel=1e-6)
+    assert abs(mean - (tilt > 0)) == pytest.approx(1 / abs(tilt), rel=1e-6)
+
+
+def test_a_long_bin_beside_a_dense_one_holds_its_rows_near_it() -> None:
+    """500 rows from 100 to a bound of a million, beside 500 from 50 to 100: as dense at the edge
+    as NEAR says, and so for the bin between."""
+    widths, counts = np.array([50.0, 999_900.0]), np.array([500.0, 500.0])
+    assert learn_tilts(widths, counts, 1.0)[1] == pytest.approx(-(19_998.0**0.8), rel=1e-6)
+    widths, counts = np.array([50.0, 900_000.0, 99_900.0]), np.array([500.0, 500.0, 1.0])
+    assert learn_tilts(widths, counts, 1.0)[1] == pytest.approx(-(18_000.0**0.8), rel=1e-6)
 
 
 def test_even_counts_are_spread_evenly_and_heaps_say_nothing() -> None:

@@ -3,8 +3,9 @@
 Bins of a skewed column are wide where rows are few, and most rows of a wide bin lie near the
 neighbour that is dense. Inside a bin the density is taken as proportional to exp(tilt u), u running
 from 0 to 1 across the bin; a tilt of 0 is an even spread. The tilt is found from densities at the
-two edges, each between the mean densities of the bins that meet there; the outermost bins have one
-such edge, and the mass of the bin does the rest.
+two edges, each between the mean densities of the bins that meet there. Where one of them is far
+denser than the bin itself, its rows crowd there, however long it goes on, and that edge alone
+decides; so it does in the outermost bins, which have no other.
 
 This is a guess at what was never counted, for values that need one number: a mean, the part of a
 bin that a condition cuts, a synthetic row. Limits never rest on it.
@@ -23,9 +24,14 @@ from dpublish.declare.domain import Axis
 
 NEAR = 0.8
 """How much an edge between two bins is like the denser of them, on a logarithmic scale. Chosen on
-generated columns by benchmarks/joined_tuning/bin_shapes.py."""
-MAX_TILT = 700.0
+generated columns by benchmarks/joined_tuning/bin_shapes.py, as is the next."""
+CROWDED = 2.5
+"""An edge alone decides where the logarithm of its density over that of the bin is above this."""
+MAX_TILT = 1e9
 _SMALL = 1e-4
+_LEAST = 5e-324
+_LARGE = 700.0
+"""What exp can still take; beyond it all rows but a vanishing part are at one end."""
 
 
 def tilted(axis: Axis, widths: Floats, counts: Floats, least: float) -> Axis:
@@ -86,7 +92,7 @@ def _powers(tilt: Floats) -> Powers:
 def _placed(powers: Powers, share: Floats) -> Floats:
     flat, up, rate, grown, least = powers
     near = np.where(up, 1.0 - share, share)
-    place = np.log(np.maximum(1.0 + near * grown, least)) / rate
+    place = np.log(np.maximum(1.0 + near * grown, np.maximum(least, _LEAST))) / rate
     return np.clip(np.where(flat, share, np.where(up, 1.0 - place, place)), 0.0, 1.0)
 
 
@@ -94,7 +100,7 @@ def mean_place(tilt: Floats) -> Floats:
     """The mean place of the rows of a bin."""
     flat = np.abs(tilt) < _SMALL
     rate = np.where(flat, 1.0, np.abs(tilt))
-    near = 1.0 / rate - 1.0 / np.expm1(rate)
+    near = 1.0 / rate - 1.0 / np.expm1(np.minimum(rate, _LARGE))
     return np.where(flat, 0.5 + tilt / 12.0, np.where(tilt > 0, 1.0 - near, near))
 
 
@@ -112,14 +118,22 @@ def learn_tilts(widths: Floats, counts: Floats, least: float) -> Floats:
     right = np.where(step > 0, NEAR, 1 - NEAR) * step
     left = right - step
     tilts[1:-1] = right[1:] - left[:-1]
-    tilts[0], tilts[-1] = -_tilt_from(math.exp(right[0])), _tilt_from(math.exp(left[-1]))
+    crowded = np.maximum(right[1:], left[:-1]) > CROWDED
+    for place in (0, *(np.flatnonzero(crowded) + 1).tolist(), len(counts) - 1):
+        at_left = left[place - 1] if place > 0 else -math.inf
+        at_right = right[place] if place < len(counts) - 1 else -math.inf
+        falls = at_left >= at_right
+        tilts[place] = _tilt_from(at_left) if falls else -_tilt_from(at_right)
     return np.clip(np.where(heap, 0.0, tilts), -MAX_TILT, MAX_TILT)
 
 
-def _tilt_from(ratio: float) -> float:
-    """The tilt t at which the density at the beginning of a bin, t / (exp(t) - 1), is `ratio` times
-    the mean density."""
-    low, high = -MAX_TILT, MAX_TILT
+def _tilt_from(height: float) -> float:
+    """The tilt t at which the logarithm of the density at the beginning of a bin, t / (exp(t) - 1),
+    over the mean density is `height`."""
+    if height > 4.0:  # exp(t) is nothing beside 1
+        return -math.exp(min(height, math.log(MAX_TILT)))
+    ratio = math.exp(height)
+    low, high = -_LARGE, _LARGE
     for _ in range(60):
         middle = (low + high) / 2
         at = 1.0 if abs(middle) < 1e-9 else middle / math.expm1(middle)
