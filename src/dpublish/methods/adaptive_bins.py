@@ -34,6 +34,9 @@ PARTS = 32
 """Into how many a part is cut: three times make more than all cells that `fine_edges` gives."""
 SIGNAL = 3.0
 """A part is cut when its noisy count is above so many standard deviations of the noise."""
+HEAP_SIGNAL, HEAP_DENSITY = 2.0, 3.0
+"""A part in which rows seem to heap holds so many standard deviations of the noise, and is so many
+times as dense as both parts beside it."""
 
 
 SHARE = Fraction(1, 5)
@@ -87,6 +90,7 @@ class BinSearch:
                 rows=self.rows,
                 bins=self.bins,
                 most=self.bins,
+                round_cells=round_cells(axis),
                 label=f"bins of column {place + 1}",
             )
             axes[place], codes[place] = adapted(axis, ends), regrouping(axis, ends)
@@ -166,10 +170,13 @@ def choose_bins(
     label: str,
     fixed: Sequence[int] = (),
     most: int | None = None,
+    round_cells: Ints | None = None,
 ) -> Ints:
     """Where bins end, counted in cells: from 0 to the number of cells. `rows` is the public number
     of rows, where there is one; at the `fixed` places bins end in any case. `bins` of the same
-    number of rows are aimed at, and besides the fixed places there are no more than `most`."""
+    number of rows are aimed at, and besides the fixed places there are no more than `most`. Where
+    rows seem to heap, the roundest number has a bin of its own: `round_cells` says, publicly, how
+    long the only number of each cell is, and 0 for cells of more than one."""
     ends, known = _cut(0, len(counts)), []
     part = share / STAGES
     deviation, variance = budget.deviation(part), budget.variance(part)
@@ -189,10 +196,14 @@ def choose_bins(
         ends = np.append(np.concatenate(parts), len(counts))
     positive = onto_simplex(mass[:, None], np.array([whole]))[:, 0]
     wanted = whole / bins
-    found = _even(ends, positive, wanted)
+    alone = np.empty(0, dtype=np.int64)
+    if round_cells is not None:
+        least = max(wanted, HEAP_SIGNAL * deviation)
+        alone = _heaps(ends, positive, round_cells, least, most)
+    found = np.union1d(_even(ends, positive, wanted), alone)
     while most is not None and len(found) - 1 > most:  # with all rows wanted there is one bin
         wanted *= 1.125
-        found = _even(ends, positive, wanted)
+        found = np.union1d(_even(ends, positive, wanted), alone)
     return np.union1d(found, np.array(fixed, dtype=np.int64))
 
 
@@ -205,6 +216,46 @@ def _consistent(known: Sequence[tuple[Ints, Floats]], variance: float) -> Floats
         for before, sums in known[:-1]
     ]
     return least_squares(last, variance, groups)[:, 0]
+
+
+def _heaps(ends: Ints, mass: Floats, round_cells: Ints, least: float, most: int | None) -> Ints:
+    """Where a bin begins and ends that holds the roundest number of a part in which rows seem to
+    heap: of at least so many rows, and far denser than both parts beside it. So the counts that
+    follow tell how many there are of just that number."""
+    dense = np.concatenate([[0.0], mass / np.diff(ends), [0.0]])
+    stands_out = dense[1:-1] >= HEAP_DENSITY * np.maximum(dense[:-2], dense[2:])
+    parts = np.flatnonzero((np.diff(ends) > 1) & (mass > least) & stands_out)
+    if most is not None:  # each makes up to two bins more
+        parts = parts[np.argsort(-mass[parts], kind="stable")][: (most - 1) // 2]
+    found: list[int] = []
+    for low, high in zip(ends[parts].tolist(), ends[parts + 1].tolist(), strict=True):
+        inside = round_cells[low:high]
+        if inside.any():
+            cell = low + int(np.argmin(np.where(inside > 0, inside, inside.max() + 1)))
+            found += [cell, cell + 1]
+    return np.array(found, dtype=np.int64)
+
+
+def round_cells(axis: Axis) -> Ints:
+    """How long the only number of each cell is: 1 for 0, 2 for 1, 2 and 5 with any noughts, 3 for
+    other digits, and two more for each further digit, one where that is a 5. 0 for cells of more
+    than one number, for those of more than three digits, and for dates and times."""
+    lengths = np.zeros(axis.base, dtype=np.int64)
+    if axis.kind not in ("real", "integer"):
+        return lengths
+    edges = np.array(axis.edges, dtype=np.float64)
+    step = 1.0 if axis.kind == "integer" else 0.0
+    single = edges[1:] <= np.nextafter(edges[:-1] + step, np.inf)
+    values = np.where(single, np.abs(edges[:-1]), 1.0)
+    size = np.floor(np.log10(np.where(values > 0, values, 1.0)))
+    for digits in (3, 2, 1):
+        scaled = values / 10.0 ** (size - (digits - 1))
+        whole = np.rint(scaled)
+        short = np.isin(whole, (1, 2, 5, 10)) if digits == 1 else whole % 5 == 0
+        exact = np.abs(scaled - whole) <= 1e-9 * whole
+        lengths[exact] = (2 * digits + 1 - short)[exact]
+    lengths[values == 0] = 1
+    return np.where(single, lengths, 0)
 
 
 def finds_bins(schema: Schema, axis: Axis) -> bool:

@@ -18,7 +18,7 @@ from dpublish.audit.subject import subject
 from dpublish.declare.columns import Column
 from dpublish.declare.domain import Axis, fine_edges
 from dpublish.errors import PlanError
-from dpublish.methods.adaptive_bins import adapted, choose_bins, regrouping
+from dpublish.methods.adaptive_bins import adapted, choose_bins, regrouping, round_cells
 from dpublish.methods.joined_histograms import mechanism as module
 from dpublish.noise.source import SeededNoise
 from dpublish.privacy.budget_split import BudgetSplit
@@ -199,6 +199,43 @@ def test_heaps_stand_alone_with_nothing_beside_them_and_at_the_bounds() -> None:
         np.random.default_rng(1),
     )
     assert drawn.to_list() == list(heaps)
+
+
+def test_heaps_that_noise_hides_from_the_search_still_get_a_bin_of_their_own() -> None:
+    """800 of 10,000 rows at 1,000, far below all others, are too few to be cut out by noise of
+    deviation 283: their bin would run on beyond 1,000 (11 of 12 seeds), and a quantile among them
+    would be off by all ranks of the heap."""
+    column = Column(name="x", kind="real", lower=0.0, upper=1e6)
+    axis = Axis(name="x", kind="real", edges=fine_edges(column, schema_name="s"))
+    others = np.random.default_rng(3).lognormal(11, 0.5, 9_200)
+    code = np.searchsorted(axis.edges, np.append(others, np.full(800, 1_000.0)), side="right") - 1
+    counts = np.bincount(np.minimum(code, axis.base - 1), minlength=axis.base)
+    budget = BudgetSplit("laplace", Fraction(3, 100), schema({"x": WIDE}).relation)
+    given = {"share": Fraction(1), "rows": 10_000, "bins": 24, "label": "bins"}
+    found = [
+        adapted(axis, choose_bins(SeededNoise(seed), budget, counts, **given, round_cells=cells))
+        for seed in range(12)
+        for cells in (None, round_cells(axis))
+    ]
+    end = np.nextafter(1_000.0, np.inf)
+    assert sum(end in one.edges for one in found[::2]) <= 4
+    assert sum(end in one.edges for one in found[1::2]) >= 9
+    few = choose_bins(
+        SeededNoise(1), budget, counts, **given, most=5, round_cells=round_cells(axis)
+    )
+    assert len(few) <= 6
+
+
+def test_the_roundest_number_of_a_cell_is_told_from_its_edges() -> None:
+    column = Column(name="x", kind="real", lower=-50.0, upper=1e6)
+    axis = Axis(name="x", kind="real", edges=fine_edges(column, schema_name="s"))
+    found = dict(zip(axis.edges, round_cells(axis).tolist(), strict=False))
+    numbers = (0.0, -50.0, 1.0, 3.0, 10.0, 15.0, 47.0, 125.0, 47.3, 1e6)
+    assert [found[number] for number in numbers] == [1, 2, 2, 3, 2, 4, 5, 6, 7, 2]
+    assert found[np.nextafter(15.0, np.inf)] == 0
+    whole = Axis(name="x", kind="integer", edges=(0, 1, 9, 10, 11, 100))
+    assert round_cells(whole).tolist() == [1, 0, 3, 2, 0]
+    assert not round_cells(Axis(name="x", kind="date", edges=(0, 1, 2))).any()
 
 
 def test_values_outside_the_bins_keep_their_codes() -> None:

@@ -21,7 +21,7 @@ from dpublish.arrays import Ints
 from dpublish.declare.domain import Domain
 from dpublish.declare.schema import Schema
 from dpublish.declare.statistic import CodedRows, Tabulation
-from dpublish.methods.adaptive_bins import adapted, choose_bins, regrouping
+from dpublish.methods.adaptive_bins import adapted, choose_bins, regrouping, round_cells
 from dpublish.methods.base import Mechanism, Output
 from dpublish.methods.draws import noisy_counts
 from dpublish.methods.field_types import Interval
@@ -245,6 +245,7 @@ def find_bins(job: Job) -> Job:
             bins=job.settings.bins,
             label=f"bins of column {column + 1}",
             fixed=[axis.edges.index(end) for end in job.settings.rule_ends(column)],
+            round_cells=round_cells(axis),
         )
         grouped = regrouping(axis, ends)
         rows = rows.regrouped(column, grouped)
