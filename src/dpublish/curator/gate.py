@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from dpublish.catalogue import methods
 from dpublish.curator.guard import guarded
+from dpublish.curator.other_people import require_other_people
 from dpublish.curator.seal import build_manifest, signed_since, usable_key
 from dpublish.curator.store import (
     default_store,
@@ -157,6 +158,7 @@ class Curator:
 
         if not isinstance(mechanism, Checked):
             _require_release(mechanism)
+        require_other_people(mechanism, self._data)
         source = self._open_source()
         plan = mechanism.plan(self._sized_schema(source), as_cost(epsilon, delta, rho))
         place = place_of(mechanism.statistic(plan), source, plan.schema)
@@ -190,6 +192,7 @@ class Curator:
         release is marked as not publishable, and may be made as often as you like.
         """
         _require_release(mechanism)
+        require_other_people(mechanism, self._data)
         say = progress or (lambda step: None)
         cost = as_cost(epsilon, delta, rho)
         self.schema.require_final()

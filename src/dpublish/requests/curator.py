@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpublish.catalogue import ALIASES, Door, load, methods
+from dpublish.curator.other_people import require_other_people
 from dpublish.errors import InputError, PlanError, did_you_mean
 from dpublish.ledger import open_ledger
 from dpublish.ledger.payment import payment_problems, seal_problems
@@ -247,6 +248,7 @@ class Release(PaidFile, verb="release"):
         facts = read_schema(self.schema)
         facts.require_final()  # before a ledger is made
         mechanism = method_from_settings(method_for(self.method, facts), self.settings)
+        require_other_people(mechanism, file)
         source = source_of(self.data, self.database, self.spark)
         allowance = self.allowance()
         key = None if self.sign_with is None else unlocked(self.sign_with, caller)

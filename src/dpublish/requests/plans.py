@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpublish.catalogue import methods
+from dpublish.curator.other_people import require_other_people
 from dpublish.errors import PlanError, PublishError
 from dpublish.methods.registry import method_from_settings
 from dpublish.outputs import require_free
@@ -98,6 +99,7 @@ class Plan(Priced, verb="plan"):
         name = method_for(self.method, schema)
         door = "online" if name in methods("online") else "release"
         method = method_from_settings(name, self.settings, door)  # type: ignore[arg-type]
+        require_other_people(method)
         if door == "online" and (self.questions or self.error is not None):
             raise PlanError(
                 "A session promises one error for all its answers, which its plan states: "
@@ -195,6 +197,7 @@ class Rehearse(Priced, verb="rehearse"):
         require_free(self.out, self.overwrite, self.schema, self.public)
         schema = read_schema(self.schema, self.size)
         method = method_from_settings(method_for(self.method, schema), self.settings)
+        require_other_people(method)
         columns = getattr(method, "columns", None) or ()
         usual = default_questions(schema)
         own = [one for one in usual if _about(one, schema) <= {*columns}] if columns else usual
