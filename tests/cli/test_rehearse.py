@@ -30,7 +30,15 @@ from dpublish.methods.base import Mechanism
 from dpublish.privacy.cost import Cost
 from dpublish.query.predicate import columns_of, parse_predicate
 from dpublish.requests.base import plain
-from dpublish.requests.plans import Compare, Plan, Plans, Rehearse
+from dpublish.requests.plans import (
+    CHOSEN_ELSEWHERE,
+    IF_EVEN,
+    Compare,
+    Plan,
+    Plans,
+    Rehearse,
+    recommend_for,
+)
 from dpublish.sources.sources import open_source
 
 SCHEMA = """
@@ -244,6 +252,60 @@ def test_methods_are_compared_without_data(schema: Path) -> None:
     assert "interval-tree" in found.reasons
     assert json.dumps(plain(found.to_json()))
     assert found.to_json()["settings"].keys() == {"histogram"}
+    with pytest.raises(PlanError, match="no method 'histgram'"):
+        Compare(schema=schema, questions=(QUESTION,), methods=("histgram",)).run()
+
+
+def test_a_method_whose_plan_names_another_is_not_recommended(tmp_path: Path) -> None:
+    """Regions spread rows evenly, and stand-in rows lie evenly: real incomes do not."""
+    file = tmp_path / "incomes.toml"
+    file.write_text(INCOMES)
+    asked = ("age >= 65 and ill", "income > 100000")
+    found = Compare(schema=file, epsilon="1,2", questions=asked).run()
+    assert sum(map(float, found.errors["generalized-table"])) < sum(  # type: ignore[arg-type]
+        map(float, found.errors["joined-histograms"])  # type: ignore[arg-type]
+    )
+    assert found.recommended == "joined-histograms"
+    assert found.alternatives == {"generalized-table": IF_EVEN}
+    assert found.reasons["projected-histogram"] == CHOSEN_ELSEWHERE
+    errors = {"histogram": (3.0,), "joined-histograms": (5.0,)}
+    assert recommend_for(errors, {"joined-histograms": ["joined-histograms"]})[0] == "histogram"
+    assert recommend_for(errors, {"histogram": ["take joined-histograms"]}) == (
+        "joined-histograms",
+        {"histogram": IF_EVEN},
+    )
+    both = {"histogram": ["joined-histograms"], "joined-histograms": ["a histogram"]}
+    assert recommend_for(errors, both) == ("histogram", {})
+    assert recommend_for({}, {}) == (None, {})
+
+
+INCOMES = """
+[dataset]
+name = "incomes"
+size = 5000
+target = "ill"
+[columns.age]
+kind = "integer"
+lower = 0
+upper = 99
+[columns.income]
+kind = "real"
+lower = 1
+upper = 1000000
+[columns.region]
+kind = "categorical"
+levels = ["a", "b", "c", "d", "e", "f", "g", "h"]
+[columns.ill]
+kind = "boolean"
+"""
+
+
+def test_stand_in_numbers_fill_bins_that_widen() -> None:
+    declared = INCOMES.replace("upper = 1000000", "upper = 1000000\nbins = 6\nspacing = 'log'")
+    found = stand_in(Schema.from_toml(declared)).get_column("income")
+    assert 500 < sorted(found.to_list())[len(found) // 2] < 2000
+    assert min(found.to_list()) >= 1
+    assert max(found.to_list()) <= 1_000_000
 
 
 def test_a_delta_leaves_methods_in_the_comparison_that_take_none(tmp_path: Path) -> None:

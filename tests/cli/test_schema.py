@@ -29,7 +29,7 @@ def test_check_lists_every_problem_at_once(shop: Path, dpublish: Command) -> Non
     assert "[draft]" in draft
     assert "'age' has no upper bound" in age
     assert "cannot be taken from the data" in pay
-    assert "3 problem(s)" in dpublish("schema", "check", "bad.toml").out
+    assert "3 problems" in dpublish("schema", "check", "bad.toml").out
     (shop / "bad.toml").write_text(
         '[datset]\n[dataset]\nname = 3\nsise = 9\nsize = 0\ntarget = "b"\n'
         '[columns.a]\nkind = "real"\nlower = "x"\n[columns.b]\nkind = "ordinal"\n'
@@ -151,3 +151,17 @@ def test_draft_is_stamped_and_refused(shop: Path, dpublish: Command) -> None:
     assert not (shop / "refused.ledger").exists()
     assert not (shop / "x.dpr").exists()
     assert CANARY not in (shop / "draft.toml").read_text()
+
+
+def test_show_lists_rules_totals_and_how_bins_widen(shop: Path, dpublish: Command) -> None:
+    (shop / "people.toml").write_text(
+        '[dataset]\nname = "people"\n[columns.age]\nkind = "integer"\nlower = 0\nupper = 99\n'
+        '[columns.pay]\nkind = "real"\nlower = 1\nupper = 1000\nbins = 3\nspacing = "log"\n'
+        '[columns.married]\nkind = "boolean"\n'
+        '[[rules]]\nif = "age < 15"\nthen = "not married"\nsource = "civil code"\n'
+        '[[totals]]\nrows = 40\nwhere = "married"\nsource = "census"\n'
+    )
+    shown = " ".join(dpublish("schema", "show", "people.toml").out.split())
+    assert "Rule: age < 15 implies not married (civil code)" in shown
+    assert "Total: 40 rows with married (census)" in shown
+    assert "in 3 bins that widen by a factor" in shown

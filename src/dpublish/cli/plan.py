@@ -306,6 +306,7 @@ def compare(
             "all do (0.5: nothing is learnt)",
         )
     else:
+        asked = "one question" if len(found.questions) == 1 else f"{len(found.questions)} questions"
         screen.grid(
             ["method", *(f"error at epsilon {one}" for one in found.epsilons)],
             [
@@ -313,7 +314,7 @@ def compare(
                 for name, errors in sorted(found.errors.items(), key=lambda pair: sum(pair[1]))  # type: ignore[arg-type]
             ],
             right=range(1, 1 + len(found.epsilons)),
-            title=f"Typical error in rows, over {len(found.questions)} question(s)",
+            title=f"Typical error in rows, over {asked}",
         )
     for name, reason in found.reasons.items():
         screen.say(f"  {name}: {reason}", style="dim")

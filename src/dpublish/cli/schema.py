@@ -214,7 +214,8 @@ def check(
     """Check that a schema is complete: kinds, levels, bounds, unit, no draft stamp. Exit code 2
     when it is not."""
     if found.problems or found.schema is None:
-        screen.say(f"{path}: {len(found.problems)} problem(s)", style="bold red")
+        number = "1 problem" if len(found.problems) == 1 else f"{len(found.problems)} problems"
+        screen.say(f"{path}: {number}", style="bold red")
         for problem in found.problems:
             screen.say(f"  {problem}")
     else:
@@ -347,6 +348,10 @@ def show(shown: SchemaShown, path: SchemaPath) -> None:
             for column in schema.columns.values()
         ],
     )
+    for rule in schema.rules:
+        screen.say(f"  Rule: {rule.describe()}{f' ({rule.source})' if rule.source else ''}")
+    for total in schema.totals:
+        screen.say(f"  Total: {total.describe()}")
 
 
 def _unit_words(schema: Schema) -> str:
@@ -362,7 +367,8 @@ def _values(column: Column) -> str:
         return f"{len(column.edges) - 1} bins with given edges, {ends}"
     bounds = f"{_bound(column.lower)} to {_bound(column.upper)}"
     if column.bins is not None:
-        return f"{bounds} in {column.bins} bins"
+        widths = " that widen by a factor" if column.spacing == "log" else ""
+        return f"{bounds} in {column.bins} bins{widths}"
     return bounds + (
         f" in steps of {float(column.precision):g}" if column.precision is not None else ""
     )

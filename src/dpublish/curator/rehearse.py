@@ -270,7 +270,11 @@ def _cells(column: Column, draws: NDArray[np.float64]) -> pl.Series:
         first, last = number_of(low), number_of(high)
         return series_of(column.kind, first + np.floor(draws * (last - first + 1)).astype(np.int64))
     middle = (draws + np.roll(draws, 1)) / 2
-    values = float(low) + middle * (float(high) - float(low))  # type: ignore[arg-type]
+    least, most = float(low), float(high)  # type: ignore[arg-type]
+    if column.spacing == "log":  # whoever declares such bins expects rows in each of them
+        values = np.minimum(least * (most / least) ** middle, most)
+    else:
+        values = least + middle * (most - least)
     return pl.Series(np.floor(values).astype(np.int64) if column.kind == "integer" else values)
 
 

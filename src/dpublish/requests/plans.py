@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpublish.catalogue import methods
 from dpublish.curator.other_people import require_other_people
-from dpublish.errors import PlanError, PublishError
-from dpublish.methods.registry import method_from_settings
+from dpublish.errors import PlanError, PublishError, QueryError
+from dpublish.methods.registry import method_from_settings, method_named
 from dpublish.outputs import require_free
 from dpublish.privacy.cost import Cost, positive, show
 from dpublish.requests.base import NOBODY, Caller, Request, read_schema
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
     from dpublish.declare.schema import Schema
     from dpublish.methods.base import Mechanism
     from dpublish.privacy.plan import Plan as Planned
+
+
+CHOSEN_ELSEWHERE = (
+    "It chooses its columns privately; those that it chose on the stand-in rows do not answer all "
+    "of the questions."
+)
+IF_EVEN = "if your rows lie as evenly as the stand-in rows; else its plan names another method"
 
 
 def costs_of(epsilon: str | None, delta: str | None, rho: str | None) -> list[Cost]:
@@ -232,7 +240,7 @@ class Compared:
     worlds: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict)
     """What `areas` are the means of: where a few columns decide the label, and where all do."""
     alternatives: Mapping[str, str] = field(default_factory=dict)
-    """Methods that may be taken as well for a label, with when."""
+    """Methods that may be taken as well, with when."""
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """What each method was told, for `--set`; those that are missing have their defaults."""
 
@@ -248,7 +256,6 @@ class Compared:
                 }
                 for i, words in enumerate(("few", "all"))
             },
-            "alternatives": dict(self.alternatives),
         }
         return {
             "note": NOT_ABOUT,
@@ -259,6 +266,7 @@ class Compared:
             "not_suitable": dict(self.reasons),
             "warnings": {method: list(said) for method, said in self.warnings.items() if said},
             "recommended": self.recommended,
+            "alternatives": dict(self.alternatives),
             "settings": {method: dict(some) for method, some in self.settings.items() if some},
             "answers": {
                 method: [vars(one) for one in tried.answers]
@@ -290,6 +298,8 @@ class Compare(Request, verb="compare"):
                 "frequent-itemsets, unless you want what a paper's own method shows: 'dpublish "
                 "plan' with --method frequent-itemsets, set-partition or basic-itemsets."
             )
+        for name in self.methods:
+            method_named(name)
         if self.target is not None:
             schema = replace(schema, target=schema.column(self.target).name)
             if not self.questions:
@@ -314,6 +324,10 @@ class Compare(Request, verb="compare"):
                     runs=5,
                     progress=caller.progress,
                 )
+            except QueryError as error:
+                chooses = name == "projected-histogram"  # whatever columns the questions name
+                reasons[name] = CHOSEN_ELSEWHERE if chooses else str(error)
+                continue
             except PublishError as error:
                 reasons[name] = str(error)
                 continue
@@ -322,15 +336,19 @@ class Compare(Request, verb="compare"):
                 _mean([one.error for one in found.answers[i * len(asked) : (i + 1) * len(asked)]])
                 for i in range(len(costs))
             )
+        said = {
+            name: tuple(one for plan in found.plans for one in plan.warnings)
+            for name, found in tried.items()
+        }
+        best, others = recommend_for(errors, said)
         return Compared(
             questions=asked,
             epsilons=tuple(str(cost.epsilon) for cost in costs),
             errors=errors,
             reasons=reasons,
             warnings={name: found.plans[0].warnings for name, found in tried.items()},
-            recommended=min(
-                errors, key=lambda name: sum(e or 0.0 for e in errors[name]), default=None
-            ),
+            recommended=best,
+            alternatives=others,
             rehearsals=tried,
             settings={name: candidates[name] for name in tried},
         )
@@ -360,6 +378,30 @@ class Compare(Request, verb="compare"):
             worlds={name: (tuple(few), tuple(every)) for name, (few, every) in worlds.items()},
             alternatives=others,
         )
+
+
+def recommend_for(
+    errors: Mapping[str, Sequence[float | None]], warnings: Mapping[str, Sequence[str]]
+) -> tuple[str | None, dict[str, str]]:
+    """The method with the least errors among those whose own plan names none of the others.
+    Stand-in rows lie evenly, so that a method which spreads rows evenly looks better than it is."""
+
+    def total(name: str) -> float:
+        return sum(one or 0.0 for one in errors[name])
+
+    def names_another(name: str) -> bool:
+        return any(
+            re.search(rf"(?<![\w-]){other}(?![\w-])", said)
+            for other in errors
+            if other != name
+            for said in warnings.get(name, ())
+        )
+
+    named = [name for name in errors if names_another(name)]
+    best = min([name for name in errors if name not in named] or errors, key=total, default=None)
+    if best is None:
+        return None, {}
+    return best, {name: IF_EVEN for name in named if total(name) < total(best)}
 
 
 def _candidates(
