@@ -40,6 +40,22 @@ def test_json(shop: Path, dpublish: Command) -> None:
     assert document["out"] == "shop.dpr"
 
 
+def test_what_the_plan_warned_of_is_said_with_the_release(shop: Path, dpublish: Command) -> None:
+    method = ("--method", "generalized-table", "--epsilon", "1")
+    asked = (*RELEASE, *method, "--budget", "3", "--out", "shop.dpr")
+    planned = dpublish(
+        "plan", "--schema", "shop.toml", "--size", "1000", *method, "--json"
+    ).document
+    assert planned["warnings"]
+    made = dpublish(*asked, "--key", "k", "--json").document
+    again = dpublish(*asked, "--key", "k").out
+    shown = dpublish("show", "shop.dpr").out
+    for said in planned["warnings"]:
+        assert said in made["warnings"]
+        assert said in " ".join(again.split())
+        assert said in " ".join(shown.split())
+
+
 def test_a_ledger_with_a_delta_is_made_on_the_way(shop: Path, dpublish: Command) -> None:
     method = ("--method", "joined-histograms", "--rho", "1/100", "--out", "shop.dpr", "--json")
     refused = dpublish(

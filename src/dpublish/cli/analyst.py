@@ -50,6 +50,7 @@ def show(shown: Shown, release: ReleaseFile) -> None:
         screen.grid(["column", "kind", "codes", "values"], _columns(manifest), right=(2,))
     for sentence in manifest["plan"]["sentences"]:
         screen.say(f"  {sentence}")
+    screen.notes(manifest["plan"].get("warnings", ()))
 
 
 def _facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -117,6 +117,7 @@ def _released(made: Released, lines: list[tuple[str, str]]) -> None:
         screen.say(line, style="bold")
     screen.say(f"Released {made.out}", style="bold green")
     screen.facts(lines)
+    screen.notes(made.release.manifest["plan"].get("warnings", ()))
     for line in made.unsigned:
         screen.note(line)
 

@@ -180,6 +180,7 @@ class Released:
             "budget": {
                 name: getattr(self.left, name).to_json() for name in ("cap", "spent", "remaining")
             },
+            "warnings": list(manifest["plan"].get("warnings", ())),
             "news": [*self.account, *self.unsigned],
         }
 
