@@ -83,6 +83,16 @@ def rows() -> pl.DataFrame:
     )
 
 
+def test_a_rule_that_every_row_breaks_is_refused() -> None:
+    """A release would be paid for and hold nobody."""
+    certain = SCHEMA.replace("missing = true\n{age}", "{age}")
+    wrong = '[[rules]]\nif = "age < 200"\nthen = "age > 300"\n'
+    with pytest.raises(SchemaError, match=r"number 1: every row breaks 'age < 200 implies"):
+        Schema.from_toml(certain.format(rules=wrong, age=""))
+    for fine in (wrong.replace("200", "99"), wrong.replace("300", "98")):
+        assert Schema.from_toml(certain.format(rules=fine, age="")).rules
+
+
 def test_rows_that_break_a_rule_are_dropped_one_by_one() -> None:
     one = schema()
     domain = exact_domain(one.rules, one.columns, one.name)

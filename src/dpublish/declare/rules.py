@@ -98,6 +98,11 @@ def read_rules(listed: Any, columns: Mapping[str, Column], schema_name: str) -> 
             if not isinstance(text, str) or not text.strip() or not text.isprintable():
                 raise SchemaError(f"{where}: {key} must be a line of text.")
         rule = rule_of(table["if"], table["then"], domain, where)
+        if _broken_by_all(rule, columns, schema_name):
+            raise SchemaError(
+                f"{where}: every row breaks '{rule.describe()}', so that a release would leave out "
+                "all of them. Mend its constants."
+            )
         out.append(replace(rule, source=table.get("source", "")))
     return tuple(out)
 
@@ -120,6 +125,15 @@ def rule_of(given: str, then: str, domain: Domain, where: str) -> Rule:
         ),
     )
     return Rule(given, then, tuple(domain.names[place] for place in places))
+
+
+def _broken_by_all(rule: Rule, columns: Mapping[str, Column], schema_name: str) -> bool:
+    """Whether no declared value can obey a rule."""
+    domain = exact_domain([rule], columns, schema_name)
+    if math.prod(domain.shape) > MAX_RULE_CELLS:
+        return False
+    found = cells_where(rule, domain)
+    return found is not None and bool(found.cells.all())
 
 
 @cache
