@@ -11,6 +11,7 @@ import pytest
 from dpublish.declare.domain import Axis
 from dpublish.models.bin_shapes import (
     MAX_TILT,
+    NEAR,
     bin_means,
     learn_tilts,
     mean_place,
@@ -55,9 +56,18 @@ def test_a_long_bin_beside_a_dense_one_holds_its_rows_near_it() -> None:
     """500 rows from 100 to a bound of a million, beside 500 from 50 to 100: as dense at the edge
     as NEAR says, and so for the bin between."""
     widths, counts = np.array([50.0, 999_900.0]), np.array([500.0, 500.0])
-    assert learn_tilts(widths, counts, 1.0)[1] == pytest.approx(-(19_998.0**0.8), rel=1e-6)
+    assert learn_tilts(widths, counts, 1.0)[1] == pytest.approx(-(19_998.0**NEAR), rel=1e-6)
     widths, counts = np.array([50.0, 900_000.0, 99_900.0]), np.array([500.0, 500.0, 1.0])
-    assert learn_tilts(widths, counts, 1.0)[1] == pytest.approx(-(18_000.0**0.8), rel=1e-6)
+    assert learn_tilts(widths, counts, 1.0)[1] == pytest.approx(-(18_000.0**NEAR), rel=1e-6)
+
+
+def test_a_narrow_bin_in_the_noise_is_not_taken_for_a_dense_one() -> None:
+    """30 rows, with noise of deviation 50, in a hundredth of the width: they may be none, so the
+    long bin beside them does not crowd there; ten times as many would be there for sure."""
+    widths = np.array([1.0, 100.0, 10.0])
+    few, many = (learn_tilts(widths, np.array([n, 1000.0, 100.0]), 50.0) for n in (30.0, 300.0))
+    assert abs(few[1]) < 3
+    assert many[1] < -10
 
 
 def test_even_counts_are_spread_evenly_and_heaps_say_nothing() -> None:

@@ -22,11 +22,13 @@ from numpy.typing import NDArray
 from dpublish.arrays import Floats
 from dpublish.declare.domain import Axis
 
-NEAR = 0.8
+NEAR = 0.9
 """How much an edge between two bins is like the denser of them, on a logarithmic scale. Chosen on
 generated columns by benchmarks/joined_tuning/bin_shapes.py, as is the next."""
-CROWDED = 2.5
-"""An edge alone decides where the logarithm of its density over that of the bin is above this."""
+CROWDED = 0.75
+"""An edge alone decides where the logarithm of its density over that of the bin is above this, even
+with fewer rows beyond it by so many standard deviations of their noise:"""
+SURELY = 2.0
 MAX_TILT = 1e9
 _SMALL = 1e-4
 _LEAST = 5e-324
@@ -107,24 +109,27 @@ def mean_place(tilt: Floats) -> Floats:
 def learn_tilts(widths: Floats, counts: Floats, least: float) -> Floats:
     """The tilt of every bin, from the estimated rows of all. Fewer than `least` rows in a bin may
     be noise, and count as so many. A bin of width 0 is a heap of rows at one value: it has no
-    slope, and says nothing of its neighbours'."""
+    slope, and those on either side of it are neighbours."""
     tilts = np.zeros(len(counts))
-    if len(counts) < 2:
+    wide = np.flatnonzero(widths > 0)
+    if len(wide) < 2:
         return tilts
-    heap = widths <= 0
-    density = np.log(np.maximum(counts, max(least, 1e-9))) - np.log(np.where(heap, 1.0, widths))
-    step = np.where(heap[:-1] | heap[1:], 0.0, np.diff(density))
+    density = np.log(np.maximum(counts[wide], max(least, 1e-9))) - np.log(widths[wide])
+    step = np.diff(density)
     # how far the density at either edge of a bin is from its mean density
     right = np.where(step > 0, NEAR, 1 - NEAR) * step
     left = right - step
-    tilts[1:-1] = right[1:] - left[:-1]
-    crowded = np.maximum(right[1:], left[:-1]) > CROWDED
-    for place in (0, *(np.flatnonzero(crowded) + 1).tolist(), len(counts) - 1):
-        at_left = left[place - 1] if place > 0 else -math.inf
-        at_right = right[place] if place < len(counts) - 1 else -math.inf
-        falls = at_left >= at_right
-        tilts[place] = _tilt_from(at_left) if falls else -_tilt_from(at_right)
-    return np.clip(np.where(heap, 0.0, tilts), -MAX_TILT, MAX_TILT)
+    found = np.zeros(len(wide))
+    found[1:-1] = right[1:] - left[:-1]
+    found[0], found[-1] = -_tilt_from(right[0]), _tilt_from(left[-1])
+    # bins that are surely crowded at one end by the neighbour there
+    surely = np.log(np.maximum(counts[wide] - SURELY * least, 1e-9)) - np.log(widths[wide])
+    at_left, at_right = (NEAR * (beside - density[1:-1]) for beside in (surely[:-2], surely[2:]))
+    for place in (np.flatnonzero(np.maximum(at_left, at_right) > CROWDED) + 1).tolist():
+        falls = at_left[place - 1] >= at_right[place - 1]
+        found[place] = _tilt_from(left[place - 1]) if falls else -_tilt_from(right[place])
+    tilts[wide] = np.clip(found, -MAX_TILT, MAX_TILT)
+    return tilts
 
 
 def _tilt_from(height: float) -> float:

@@ -59,7 +59,7 @@ SMALL_ROOM: Mapping[Law, float] = {"laplace": 70.0, "gaussian": 35.0}
 USUAL_ROWS = 10_000
 """Taken for the number of rows where none is declared: for the choice of shares alone."""
 QUANTILE_NOISE: Mapping[Law, float] = {"laplace": 0.03, "gaussian": 0.05}
-"""From which `quantile_noise` on more than a tenth of the quantiles of a column whose bins are
+"""From which `quantile_noise` on more than a twentieth of the quantiles of a column whose bins are
 found from the rows come back at a rank that is off by more than 0.02: read off
 benchmarks/joined_tuning/quantiles.py --grid."""
 OFFERED_DELTA = Fraction(1, 10**9)
