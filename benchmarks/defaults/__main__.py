@@ -12,6 +12,7 @@
     python -m benchmarks.defaults bins             bins that are found from the rows, or even ones
     python -m benchmarks.defaults chance           the lowest AUC of the classifier: by chance?
     python -m benchmarks.defaults warnings --out FILE [--fresh]    are the warnings of plans right?
+    python -m benchmarks.defaults ceiling --out FILE     how well could public facts tell?
     python -m benchmarks.defaults compared         does `compare --target` name what serves?
     python -m benchmarks.defaults held-out --data DIR [--table WORD]     others, as they are
     python -m benchmarks.defaults held-out --packages DIR     tables that packages carry
@@ -83,7 +84,8 @@ def main() -> None:
         "what",
         choices=(
             *("projected", "classifier", "ridge", "against", "choices", "scores"),
-            *("many", "more", "small", "bins", "chance", "warnings", "compared", "held-out"),
+            *("many", "more", "small", "bins", "chance", "warnings", "ceiling", "compared"),
+            "held-out",
         ),
     )
     parser.add_argument("--data", type=Path, help="folder of the held-out tables")
@@ -99,6 +101,10 @@ def main() -> None:
     parser.add_argument("--shapes", type=int, default=40, help="random shapes of tables")
     parser.add_argument("--first", type=int, default=0, help="the first shape")
     parser.add_argument("--again", type=int, default=0, help="fresh seeds where one is behind")
+    parser.add_argument("--both", action="store_true", help="two releases (many, held-out)")
+    parser.add_argument(
+        "--rare", action="store_true", help="one rare level says nearly all (ridge and against)"
+    )
     parser.add_argument("--epsilon", type=float, default=1.0)
     given = parser.parse_args()
 
@@ -108,18 +114,23 @@ def main() -> None:
         from .warned import check
 
         check(given.seeds, given.out, fresh=given.fresh, warned_only=given.warned_only)
+    elif given.what == "ceiling":
+        from .ceiling import report as report_ceiling
+
+        report_ceiling(given.seeds, given.out)
     elif given.what == "compared":
         from .warned import compared
 
         compared(given.shapes, given.seeds, given.epsilon)
     elif given.what == "ridge":
-        from .ridge import constants
+        from .ridge import constants, drawn, drawn_rare
 
-        constants(given.shapes, given.seeds)
+        constants(given.shapes, given.seeds, drawn_rare if given.rare else drawn)
     elif given.what == "against":
-        from .ridge import against
+        from .ridge import against, drawn, drawn_rare
 
-        against(given.shapes, given.seeds, again=given.again)
+        draw = drawn_rare if given.rare else drawn
+        against(given.shapes, given.seeds, again=given.again, draw=draw)
     elif given.what == "choices":
         from .choices import report as report_choices
 
@@ -129,9 +140,9 @@ def main() -> None:
 
         report_scores(given.shapes, given.seeds)
     elif given.what == "many":
-        from .many import report as report_many
+        from . import many
 
-        report_many(given.shapes, given.seeds)
+        (many.report_both if given.both else many.report)(given.shapes, given.seeds, given.first)
     elif given.what == "more":
         from .many import more_choices
 
@@ -155,7 +166,14 @@ def main() -> None:
             tables = itertools.chain(held_out.load(given.data), [held_out.clinical()])
         else:
             tables = shipped.load(given.packages)
-        held_out.report(tables, given.table, given.seeds, given.epsilon, with_joined=given.joined)
+        held_out.report(
+            tables,
+            given.table,
+            given.seeds,
+            given.epsilon,
+            with_joined=given.joined,
+            with_both=given.both,
+        )
     elif given.what == "projected":
         compare(
             {

@@ -57,7 +57,26 @@ def features(table: Table, rows: NDArray[np.int64]) -> Floats:
 
 
 def projected(table: Table, seed: int, epsilon: float, **settings: Any) -> float:
-    """Logistic regression on the cells of a projected histogram."""
+    return tested(table, seed, projected_odds(table, seed, epsilon, **settings))
+
+
+def classifier(table: Table, seed: int, epsilon: float, **settings: Any) -> float:
+    return tested(table, seed, classifier_odds(table, seed, epsilon, **settings))
+
+
+def both(table: Table, seed: int, epsilon: float, share: float = 0.7) -> float:
+    """Two releases: that share of epsilon for a classifier, the rest for a projected histogram;
+    their log odds are added."""
+    cells = projected_odds(table, seed, epsilon * (1 - share))
+    return tested(table, seed, cells + classifier_odds(table, seed, epsilon * share))
+
+
+def tested(table: Table, seed: int, odds: Floats) -> float:
+    return area(table.labels[table.split(seed)[1]], odds)
+
+
+def projected_odds(table: Table, seed: int, epsilon: float, **settings: Any) -> Floats:
+    """Logistic regression on the cells of a projected histogram: log odds of the left-out rows."""
     from sklearn.linear_model import LogisticRegression
 
     train, test = table.split(seed)
@@ -71,7 +90,7 @@ def projected(table: Table, seed: int, epsilon: float, **settings: Any) -> float
     *codes, labels = (decode_cells(cells, content.domain, i) for i in range(len(axes)))
     kept = weights > 0
     if np.unique(labels[kept]).size < 2:
-        return 0.5
+        return np.zeros(len(test))
     rows, tests = [], []
     for axis, code in zip(axes, codes, strict=False):
         column = table.columns[int(axis.name[1:])]
@@ -80,10 +99,10 @@ def projected(table: Table, seed: int, epsilon: float, **settings: Any) -> float
             found.append(one_hot(column, (one + 0.5) / axis.base if axis.numeric else one))
     model = LogisticRegression(max_iter=300)
     model.fit(np.hstack(rows)[kept], labels[kept], sample_weight=weights[kept])
-    return area(table.labels[test], model.decision_function(np.hstack(tests)))
+    return np.asarray(model.decision_function(np.hstack(tests)))
 
 
-def classifier(table: Table, seed: int, epsilon: float, **settings: Any) -> float:
+def classifier_odds(table: Table, seed: int, epsilon: float, **settings: Any) -> Floats:
     train, test = table.split(seed)
     method = PrivateClassifier(**settings)
     plan = method.plan(table.schema(len(train)), Cost.pure(epsilon))
@@ -92,7 +111,7 @@ def classifier(table: Table, seed: int, epsilon: float, **settings: Any) -> floa
     vectors = np.empty((len(test), coding.dimension))
     coding.fill(coded(table, plan, test)[:-1], vectors)
     multiples = np.asarray(content.tables["coefficients"]["multiple"]).astype(np.float64)
-    return area(table.labels[test], vectors @ multiples * float(Fraction(content.facts["grid"])))
+    return np.asarray(vectors @ multiples * float(Fraction(content.facts["grid"])))
 
 
 def joined(table: Table, seed: int, epsilon: float) -> float:

@@ -74,7 +74,13 @@ def clinical() -> Table:
 
 
 def report(
-    tables: Iterable[Table], word: str, seeds: int, epsilon: float, *, with_joined: bool = False
+    tables: Iterable[Table],
+    word: str,
+    seeds: int,
+    epsilon: float,
+    *,
+    with_joined: bool = False,
+    with_both: bool = False,
 ) -> None:
     import dpublish as dp
     from dpublish.privacy.cost import Cost
@@ -82,7 +88,7 @@ def report(
     inverses = (1.0, 0.1, 0.01, 0.001)
     print(
         f"epsilon {epsilon:g}, {seeds} splits: mean AUC\n{'':26} projected  classifier     joined"
-        f"   dpl C=1   dpl best  no privacy  warned"
+        f"       both   dpl C=1   dpl best  no privacy  warned"
     )
     for table in tables:
         if word not in table.name:
@@ -94,6 +100,7 @@ def report(
             np.mean([areas.joined(table, seed, epsilon) for seed in seen])
             if with_joined
             else np.nan,
+            np.mean([areas.both(table, seed, epsilon) for seed in seen]) if with_both else np.nan,
         ]
         theirs = []
         for inverse in inverses:

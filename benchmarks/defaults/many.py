@@ -1,7 +1,7 @@
 """Does it depend on how many columns matter, whether a projected histogram or a classifier of all
 columns serves, where the plan of the first says so? On random shapes of 16 to 33 columns of mostly
 two levels, half of the tables with one to three columns that matter, half with six or more. And:
-would more columns do, on such tables?"""
+would more columns do, on such tables; and both methods, each with a part of epsilon?"""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import dpublish as dp
 from dpublish.privacy.cost import Cost
 
 from . import areas
-from .tables import generate
+from .tables import Floats, generate
 
 EPSILONS, CYCLE = (0.3, 1.0, 3.0), (1.0, 0.3, 1.0, 3.0)
-WORDS = "say a little about"
+WORDS, UNSURE = "say a little about", "If you cannot tell"
 CHOICES = {3: "13/100", 4: "1/10", 5: "1/10", 6: "2/25", 8: "3/50"}
 """Numbers of choices that are tried instead of the default, and the share of epsilon of each."""
 
@@ -89,6 +89,40 @@ def report(shapes: int, seeds: int, first: int = 0) -> None:
         print(
             f"few matter, of mostly numbers: {len(either)} tables, the projected one ahead in "
             f"{sum(one > 0 for one in either)}, by {min(either):+.3f} to {max(either):+.3f}"
+        )
+
+
+def report_both(shapes: int, seeds: int, first: int = 0) -> None:
+    """Either, and both together, where the plan names one for those who cannot tell."""
+    found: dict[str, list[Floats]] = {"few": [], "many": []}
+    for number in range(first, first + shapes):
+        epsilon, made = shape(number)
+        table = generate("many", 9000 * number + 3, **made)
+        plan = dp.ProjectedHistogram().plan(
+            table.schema(len(table.split(0)[0])), Cost.pure(epsilon)
+        )
+        if not any(UNSURE in sentence for sentence in plan.sentences):
+            continue
+        methods = (areas.projected, areas.classifier, areas.both)
+        drawn = [generate("many", 9000 * number + 3 + seed, **made) for seed in range(seeds)]
+        runs = [[run(one, seed, epsilon) for run in methods] for seed, one in enumerate(drawn)]
+        kind = "many" if number % 2 else "few"
+        found[kind].append(np.mean(runs, axis=0))
+        shown = " ".join(f"{value:.3f}" for value in found[kind][-1])
+        print(f"{number}: epsilon {epsilon:g}, {kind} matter: {shown}", flush=True)
+    for kind, lines in found.items():
+        if not lines:
+            continue
+        cells, line, both = np.array(lines).T
+        gain, best = both - cells, np.maximum(cells, line)
+        print(
+            f"{kind} matter: {len(lines)} tables; projected {cells.mean():.3f}, classifier "
+            f"{line.mean():.3f}, both {both.mean():.3f}, beside projected {gain.mean():+.4f} +- "
+            f"{np.std(gain, ddof=1) / np.sqrt(len(gain)):.4f}, from {gain.min():+.3f}; classifier "
+            f"beside projected {np.mean(line - cells):+.4f}, ahead or even in "
+            f"{np.sum(line >= cells)}; behind the better by more than 0.02: projected "
+            f"{np.sum(best > cells + 0.02)}, classifier "
+            f"{np.sum(best > line + 0.02)}, both {np.sum(best > both + 0.02)}"
         )
 
 

@@ -2,13 +2,14 @@
 50,000 rows, 5 to 60 columns and 5 to 50% positives; and the defaults beside diffprivlib.
 
 `constants` moves one constant at a time. `against` runs the defaults and diffprivlib with four C on
-the same tables and splits, and counts how often the plan's warning is right.
+the same tables and splits, and counts how often the plan's warning is right. Both do so, on demand,
+on tables of few columns and rare positives, where one column of two levels says nearly all.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
@@ -21,7 +22,7 @@ from dpublish.models import linear_features
 from dpublish.privacy.cost import Cost
 
 from . import areas
-from .tables import Floats, Table, generate
+from .tables import Column, Floats, Table, generate
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 INVERSES = (1.0, 0.1, 0.01, 0.001)
@@ -72,6 +73,40 @@ def drawn(number: int, seed: int) -> Table:
     return generate(f"shape {number}", 1000 * number + seed, **shape(number))
 
 
+def rare_shape(number: int) -> tuple[dict[str, Any], float, float]:
+    """What `generate` takes for 1,000 to 20,000 rows, 3 to 15% positives and 2 to 13 columns that
+    say little; and how many rows of either label have the one level that says nearly all."""
+    rng = np.random.default_rng([1961, number])
+    columns = int(rng.integers(2, 14))
+    numbers = round(columns * rng.choice([0.0, 1.0, rng.uniform()]))
+    positives = np.exp(rng.uniform(np.log(0.03), np.log(0.15)))
+    rows = int(np.exp(rng.uniform(np.log(1000), np.log(20_000))))
+    levels = 2 + np.minimum(rng.geometric(0.6, size=columns - numbers) - 1, 6)
+    made = {
+        "rows": rows,
+        "levels": tuple(int(one) for one in levels),
+        "numbers": numbers,
+        "informative": int(rng.integers(1, columns + 1)),
+        "strength": float(rng.uniform(0.2, 0.8)),
+        "base": float(np.log(positives / (1 - positives))),
+        "centre": rng.choice([None, 0.3, 0.5]),
+        "spread": float(rng.uniform(0.05, 0.2)),
+    }
+    others = float(np.exp(rng.uniform(np.log(0.02), np.log(0.4))))
+    return made, others, float(rng.uniform(0.6, 0.98))
+
+
+def drawn_rare(number: int, seed: int) -> Table:
+    made, others, positives = rare_shape(number)
+    table = generate(f"rare {number}", 1000 * number + seed, **made)
+    rng = np.random.default_rng([1961, number, seed])
+    tells = rng.random(made["rows"]) < np.where(table.labels == 1, positives, others)
+    return Table(table.name, (*table.columns, Column(tells.astype(np.int64), 2)), table.labels)
+
+
+Draw = Callable[[int, int], Table]
+
+
 @contextmanager
 def moved(constants: dict[str, Any]) -> Iterator[None]:
     """The classifier with other constants. Rows that are longer than its proof allows for come up
@@ -89,10 +124,10 @@ def moved(constants: dict[str, Any]) -> Iterator[None]:
             setattr(WHERE[name], name, value)
 
 
-def constants(shapes: int, seeds: int) -> None:
+def constants(shapes: int, seeds: int, draw: Draw = drawn) -> None:
     found = []
     for number, seed, epsilon in itertools.product(range(shapes), range(seeds), EPSILONS):
-        table, line = drawn(number, seed), []
+        table, line = draw(number, seed), []
         for changed in TRIED.values():
             with moved(changed):
                 line.append(areas.classifier(table, seed, epsilon))
@@ -103,15 +138,17 @@ def constants(shapes: int, seeds: int) -> None:
         print(f"{name:14} {gain.mean():+.4f} +- {gain.std() / np.sqrt(len(gain)):.4f}")
 
 
-def against(shapes: int, seeds: int, first: int = 1000, *, again: int = 0) -> None:
+def against(
+    shapes: int, seeds: int, first: int = 1000, *, again: int = 0, draw: Draw = drawn
+) -> None:
     """Shapes from `first` on: no constant was compared on them. Where the classifier is behind
     without a warning, few seeds may be why: those are run with `again` fresh ones."""
     lines, behind = [], []
     for number, epsilon in itertools.product(range(first, first + shapes), EPSILONS):
-        table = drawn(number, 0)
+        table = draw(number, 0)
         schema = table.schema(len(table.split(0)[0]))
         plan = dp.PrivateClassifier().plan(schema, Cost.pure(epsilon))
-        ours, theirs = beside(number, epsilon, range(seeds))
+        ours, theirs = beside(draw, number, epsilon, range(seeds))
         best = theirs.mean(axis=1)
         lines.append((ours.mean(), best[0], best.max(), bool(plan.warnings)))
         print(number, epsilon, " ".join(f"{float(value):.3f}" for value in lines[-1]), flush=True)
@@ -127,7 +164,7 @@ def against(shapes: int, seeds: int, first: int = 1000, *, again: int = 0) -> No
         f"{np.sum((mine > 1.05 * best)[told & (best > 0.6)])} where it wins by 5%"
     )
     for number, epsilon in behind if again else ():
-        ours, theirs = beside(number, epsilon, range(seeds, seeds + again))
+        ours, theirs = beside(draw, number, epsilon, range(seeds, seeds + again))
         best = theirs[theirs.mean(axis=1).argmax()]
         error = np.std(best - ours, ddof=1) / np.sqrt(again)
         print(
@@ -137,9 +174,9 @@ def against(shapes: int, seeds: int, first: int = 1000, *, again: int = 0) -> No
         )
 
 
-def beside(number: int, epsilon: float, seeds: Iterable[int]) -> tuple[Floats, Floats]:
+def beside(draw: Draw, number: int, epsilon: float, seeds: Iterable[int]) -> tuple[Floats, Floats]:
     """The AUC of the classifier by seed, and of diffprivlib by C and seed."""
-    tables = [(seed, drawn(number, seed)) for seed in seeds]
+    tables = [(seed, draw(number, seed)) for seed in seeds]
     ours = [areas.classifier(table, seed, epsilon) for seed, table in tables]
     theirs = [
         [areas.diffprivlib(table, seed, epsilon, inverse) for seed, table in tables]

@@ -446,6 +446,26 @@ def test_what_is_named_instead_depends_on_what_columns_are(
     assert ("either may be better" in said) == (told and levels is None)
 
 
+@pytest.mark.parametrize(
+    ("rows", "classes", "told"),
+    # 24 numbers and the constant are 25 features
+    [(4_900, 2, False), (5_100, 2, True), (9_900, 2, True), (10_100, 2, False), (15_600, 3, False)],
+)
+def test_a_classifier_is_named_for_those_who_cannot_tell_where_it_leads_on_average(
+    rows: int, classes: int, told: bool
+) -> None:
+    text = "".join(f'[columns.c{i}]\nkind = "real"\nlower = 0\nupper = 1\n' for i in range(24))
+    levels = [str(one) for one in range(classes)]
+    schema = schema_of(
+        f'size = {rows}\ntarget = "ill"',
+        columns=f'{text}[columns.ill]\nkind = "categorical"\nlevels = {levels}\noutside = "drop"\n',
+    )
+    plan = ProjectedHistogram().plan(schema, ONE)
+    assert (
+        any("If you cannot tell, take private-classifier" in one for one in plan.sentences) == told
+    )
+
+
 def test_the_papers_rules_have_a_name() -> None:
     paper = ProjectedHistogram(rule="paper").plan(schema_of(), ONE)
     spelt = ProjectedHistogram(

@@ -29,6 +29,8 @@ loses what a linear model keeps, and among few columns a single one that matters
 By `python -m benchmarks.defaults warnings`."""
 ENOUGH_FOR_MANY = 50
 """The same where many columns matter, which only the owner can tell (`... defaults many`)."""
+ENOUGH_ON_AVERAGE = 200
+"""Above this the classifier is ahead on average, whichever it is (`... defaults many --both`)."""
 
 
 def expectations(settings: ProjectedSettings, count: ColumnCount) -> dict[str, Any]:
@@ -140,6 +142,11 @@ class Room:
         """Whether a classifier of all columns is better where many of them say a little."""
         return self.plenty > ENOUGH_FOR_MANY and not self.for_all
 
+    @property
+    def on_average(self) -> bool:
+        """Whether it is ahead on average, over tables where many matter and tables where few do."""
+        return self.plenty > ENOUGH_ON_AVERAGE and self.for_many
+
 
 def room_for_all(settings: ProjectedSettings, count: ColumnCount) -> Room | None:
     """None where the rows are not public, or nothing is chosen by what predicts."""
@@ -184,10 +191,13 @@ def service_sentences(settings: ProjectedSettings, count: ColumnCount) -> list[s
     if room is None or not room.for_many:
         return []
     otherwise = "either may be better" if room.numbers else "these are about as good or better"
+    unsure = "If you cannot tell, take private-classifier: with so many rows it leads on average."
+    two = settings.domain.axes[-1].base == 2
     return [
         f"If many of the {columns} columns say a little about '{settings.target}', "
         f"private-classifier is likely to be better than the {count.most} at most that are "
-        f"published here; if a few of them say most of it, {otherwise}."
+        f"published here; if a few of them say most of it, {otherwise}.",
+        *([unsure] if room.on_average and two else []),
     ]
 
 
