@@ -50,6 +50,12 @@ def noisy_counts(
     return noise.gaussian(counts, sensitivity=moved, rho=rho, label=label)
 
 
+def in_words(scores: Sequence[int]) -> Sequence[int] | Ints:
+    """Scores as an array, where none is too large: the same choice, made faster."""
+    small = min(scores) > -_WORD and max(scores) < _WORD
+    return np.array(scores, dtype=np.int64) if small else scores
+
+
 def choose(
     noise: Noise,
     budget: BudgetSplit,
@@ -61,8 +67,8 @@ def choose(
 ) -> int:
     """One index, for `share` of the budget. Scores move by at most `weight` per changed row."""
     sensitivity = budget.relation.l1 * weight
-    if max(abs(score) for score in scores) < _WORD:
-        scores = np.array(scores, dtype=np.int64)  # the same choice, made faster
+    if not isinstance(scores, np.ndarray):
+        scores = in_words(scores)
     epsilon = budget.bounded_range_epsilon(share)
     if budget.law == "laplace":
         return noise.choose(scores, sensitivity=sensitivity, epsilon=epsilon, label=label)

@@ -143,7 +143,11 @@ def test_hardly_any_rows_still_give_a_release(rows: int) -> None:
 
 def test_scores_stay_in_64_bits_whatever_was_published() -> None:
     """Noisy counts have no end: a model of huge ones must not make a score wrap around."""
-    from dpublish.methods.joined_histograms.structure import LARGEST_CELL, rows_apart
+    from dpublish.methods.joined_histograms.structure import (
+        LARGEST_CELL,
+        rows_apart,
+        rows_apart_each,
+    )
 
     cells = 255 * 255 * 16
     model = np.full(cells, 2.0**63)
@@ -151,10 +155,17 @@ def test_scores_stay_in_64_bits_whatever_was_published() -> None:
         counts = np.zeros(cells, dtype=np.int64)
         counts[0] = rows
         assert rows_apart(counts, model) == cells * LARGEST_CELL - rows
+        assert rows_apart_each(counts[None].astype(float), model[None]) == [
+            cells * LARGEST_CELL - rows
+        ]
 
 
 def test_scores_compare_with_whole_models() -> None:
-    from dpublish.methods.joined_histograms.structure import LARGEST_CELL, rows_apart
+    from dpublish.methods.joined_histograms.structure import (
+        LARGEST_CELL,
+        rows_apart,
+        rows_apart_each,
+    )
 
     nothing = np.zeros(1, dtype=np.int64)
     for expected, whole in [
@@ -167,6 +178,8 @@ def test_scores_compare_with_whole_models() -> None:
         (2.0**40 - 1, 2**40 - 1),
     ]:
         assert rows_apart(nothing, np.array([expected])) == whole
+        both = np.zeros((3, 1)), np.array([[7.0], [expected], [0.0]])
+        assert rows_apart_each(*both) == [7, whole, 0]
     rng = np.random.default_rng(3)
     for _ in range(50):
         counts, model = (
@@ -178,6 +191,7 @@ def test_scores_compare_with_whole_models() -> None:
             for count, cell in zip(counts.ravel(), model.ravel(), strict=True)
         )
         assert rows_apart(counts, model) == plain
+        assert rows_apart_each(counts[None].astype(float), model[None]) == [plain]
 
 
 @pytest.mark.parametrize("target", [None, 1])

@@ -45,9 +45,9 @@ def largest_model_error(
         shape = (_count(blocks[first]), _count(blocks[second]))
         counts = rows.count_pair(coded[first], coded[second], shape).reshape(*shape, rows.labels)
         apart = UNIT * counts - integer_units(expected)
-        layers = [apart[:, :, label] for label in range(rows.labels)] if rows.labels > 1 else []
-        for layer in (apart.sum(axis=2), *layers):
-            largest = max(largest, int(largest_box(np.ascontiguousarray(layer))))
+        layers = [np.ascontiguousarray(apart[:, :, label]) for label in range(rows.labels)]
+        for layer in (sum(layers[1:], start=layers[0]), *(layers if rows.labels > 1 else ())):
+            largest = max(largest, int(largest_box(layer)))
     return largest
 
 

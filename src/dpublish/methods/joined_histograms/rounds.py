@@ -10,20 +10,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from dpublish.arrays import Floats, Ints
 from dpublish.declare.statistic import Private
-from dpublish.methods.draws import choose
-from dpublish.methods.joined_histograms.structure import NOISE_COST, Edge, Labelled, rows_apart
+from dpublish.methods.draws import choose, in_words
+from dpublish.methods.joined_histograms.structure import (
+    NOISE_COST,
+    Edge,
+    Labelled,
+    rows_apart_each,
+)
 from dpublish.models.junction_tree.cliques import (
     CliqueTree,
-    clique_cells,
     group_levels,
     level_order,
 )
@@ -46,6 +51,8 @@ MAX_LOOKED_AT = 1 << 24
 """Cells of all tables that a round looks at: the tables of all pairs are held at once, and beside
 them those of all triples."""
 COARSEST = 3
+AT_ONCE = 128
+"""Pairs that are scored side by side: their tables are held once more."""
 
 
 @dataclass(frozen=True)
@@ -57,29 +64,36 @@ class Coarsening:
     steps: tuple[Ints, ...]
 
     @cached_property
-    def onto(self) -> list[Floats]:
-        """The steps as matrices of zeros and ones."""
-        return [
-            (np.arange(int(step.max()) + 1)[:, None] == step).astype(np.float64)
-            for step in self.steps
-        ]
+    def sizes(self) -> list[int]:
+        """How many groups each resolution has."""
+        return [int(groups.max()) + 1 for groups in self.resolutions]
 
-    def fold(self, tables: Floats, axis: int, resolution: int) -> Floats:
-        """One axis of some tables from the groups of a resolution to those of the next: a product,
-        exact for whole numbers."""
-        onto, shape = self.onto[resolution], tables.shape
-        folded: Floats = onto @ tables.reshape(math.prod(shape[:axis]), shape[axis], -1)
-        return folded.reshape(*shape[:axis], len(onto), *shape[axis + 1 :])
+    def onto(self, resolution: int, shape: tuple[int, int]) -> Floats:
+        """The step from a resolution to the next as a matrix of zeros and ones, with empty rows and
+        columns up to a shape; nothing but those where there is no such step."""
+        out = np.zeros(shape)
+        if resolution < len(self.steps):
+            step = self.steps[resolution]
+            out[step, np.arange(len(step))] = 1.0
+        return out
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """Two or three columns at certain resolutions of their coarsenings, by label or of all labels
     together."""
 
     columns: Columns
     resolutions: tuple[int, ...]
     by_label: bool = True
+
+
+def fold(tables: Floats, axis: int, onto: Floats) -> Floats:
+    """One axis of some tables (two kinds of each, along the first two axes) from the groups of a
+    resolution to those of the next: a product for each table, exact for whole numbers."""
+    shape = tables.shape
+    kept = math.prod(shape[2:axis])
+    folded: Floats = onto[None, :, None] @ tables.reshape(*shape[:2], kept, shape[axis], -1)
+    return folded.reshape(*shape[:axis], onto.shape[1], *shape[axis + 1 :])
 
 
 def coarsening(model: JunctionModel, column: int, *, ordered: bool, most: int) -> Coarsening:
@@ -177,61 +191,82 @@ class Rounds(Private):
             for column in self.columns
         }
         out: dict[Option, int] = {}
-        for first, second, expected in model.pairs(spreads, skip=every - room):
-            out |= self._by_resolution(
-                (first, second), (0, 0), (self._counts[first, second], expected), weights, deviation
-            )
+        pairs = model.pairs(spreads, skip=every - room)
+        while some := list(itertools.islice(pairs, AT_ONCE)):
+            looked_at = [
+                ((first, second), (self._counts[first, second], expected))
+                for first, second, expected in some
+            ]
+            out |= self._by_resolution(looked_at, (0, 0), weights, deviation)
         for triple in self.triples:
             if triple in room:
                 resolutions = self._start[triple]
                 guess = grouped_table(model, triple, self._groups(triple, resolutions))
-                out |= self._by_resolution(
-                    triple, resolutions, (self._triples[triple], guess), weights, deviation
-                )
+                tables = (self._triples[triple], guess)
+                out |= self._by_resolution([(triple, tables)], resolutions, weights, deviation)
         return out
 
     def _by_resolution(
         self,
-        columns: Columns,
+        looked_at: Sequence[tuple[Columns, tuple[Ints, Floats]]],
         start: tuple[int, ...],
-        tables: tuple[Ints, Floats],
         weights: Mapping[Columns, int],
         deviation: float,
     ) -> dict[Option, int]:
-        """The scores of some columns, from the resolutions that `tables` (counted, expected) have
-        to the coarsest, side by side."""
+        """The scores of several pairs, or triples, from the resolutions that their tables (counted,
+        expected) have to the coarsest.
+
+        All of them side by side, each in the corner of an array that has room for the largest:
+        empty cells change no score.
+        """
+        sides = [
+            [self.coarsenings[columns[axis]] for columns, _ in looked_at]
+            for axis in range(len(start))
+        ]
+        corner = [max(one.sizes[at] for one in side) for side, at in zip(sides, start, strict=True)]
+        # counts stay exact: there are fewer than 2^53 rows
+        both = np.zeros((2, len(looked_at), *corner, self.labels))
+        for place, (_, tables) in enumerate(looked_at):
+            for which, table in enumerate(tables):
+                corner_of = tuple(map(slice, table.shape))
+                both[which, place][corner_of] = table
+        apart = dict(self._apart(both, sides, start))
+        price = NOISE_COST * deviation
         out: dict[Option, int] = {}
-        both = np.stack(
-            [tables[0].astype(np.float64), tables[1]]
-        )  # counts stay exact: there are fewer than 2^53 rows
-        self._score(columns, start, 0, both, NOISE_COST * deviation, weights[columns], out)
+        for place, (columns, _) in enumerate(looked_at):
+            some = [side[place] for side in sides]
+            for resolutions in itertools.product(
+                *(range(at, len(one.sizes)) for one, at in zip(some, start, strict=True))
+            ):
+                cells = math.prod(one.sizes[at] for one, at in zip(some, resolutions, strict=True))
+                for by_label, found in apart[resolutions].items():
+                    charge = round(price * (cells * self.labels if by_label else cells))
+                    option = Option(columns, resolutions, by_label)
+                    out[option] = (found[place] - charge) * weights[columns]
         return out
 
-    def _score(
-        self,
-        columns: Columns,
-        resolutions: tuple[int, ...],
-        axis: int,
-        both: Floats,
-        price: float,
-        weight: int,
-        out: dict[Option, int],
-    ) -> None:
-        """Every resolution of the columns from `axis` on, with those before it as they are."""
-        while True:
-            if axis + 1 < len(columns):
-                self._score(columns, resolutions, axis + 1, both, price, weight, out)
-            else:
-                for by_label in (True, False) if self.labels > 1 else (True,):
-                    counted, expected = both if by_label else both.sum(axis=-1)
-                    out[Option(columns, resolutions, by_label)] = (
-                        rows_apart(counted, expected) - round(price * counted.size)
-                    ) * weight
-            coarsening = self.coarsenings[columns[axis]]
-            if resolutions[axis] == len(coarsening.steps):
-                return
-            both = coarsening.fold(both, axis + 1, resolutions[axis])
-            resolutions = (*resolutions[:axis], resolutions[axis] + 1, *resolutions[axis + 1 :])
+    def _apart(
+        self, both: Floats, sides: Sequence[Sequence[Coarsening]], start: tuple[int, ...]
+    ) -> Iterator[tuple[tuple[int, ...], dict[bool, list[int]]]]:
+        """Rows in another cell than expected, of every table, by label and of all labels together,
+        at every combination of resolutions of the columns."""
+        if not sides:
+            kinds = {True: both, False: both.sum(axis=-1)} if self.labels > 1 else {True: both}
+            yield (), {by_label: rows_apart_each(*kind) for by_label, kind in kinds.items()}
+            return
+        # the last column changes its resolution fastest
+        for resolution in range(start[0], max(len(one.sizes) for one in sides[0])):
+            for others, found in self._apart(both, sides[1:], start[1:]):
+                yield (resolution, *others), found
+            axis = both.ndim - 1 - len(sides)
+            width = max(
+                (one.sizes[resolution + 1] for one in sides[0] if resolution < len(one.steps)),
+                default=0,
+            )
+            shape = (width, both.shape[axis])
+            onto = {id(one): one for one in sides[0]}
+            matrices = {place: one.onto(resolution, shape) for place, one in onto.items()}
+            both = fold(both, axis, np.stack([matrices[id(one)] for one in sides[0]]))
 
     def _finest(self, triple: Columns) -> tuple[int, ...]:
         """The resolutions from which a triple is looked at: those where all triples together keep
@@ -274,21 +309,26 @@ def choose_tables(
     """Up to `steps` tables with high scores that keep the junction tree small; stopping, at score
     0, is one of the choices."""
     chosen: list[Option] = []
-    fresh = {option.columns for option in scores}
+    options, values = list(scores), in_words([*scores.values(), 0])
+    place = {columns: i for i, columns in enumerate(dict.fromkeys(one.columns for one in options))}
+    table_of = np.array([place[option.columns] for option in options], dtype=np.int64)
+    fresh = set(place)
     for step in range(steps):
         room = room_for(tree, states, labels, fresh)
-        open_options = [option for option in scores if option.columns in room]
+        has_room = np.array([columns in room for columns in place], dtype=np.bool_)
+        open_options = np.flatnonzero(has_room[table_of])
+        offered = np.append(open_options, len(options))  # the last is to stop
         picked = choose(
             noise,
             budget,
-            [*(scores[option] for option in open_options), 0],
+            values[offered] if isinstance(values, np.ndarray) else [values[i] for i in offered],
             weight=weight,
             share=share / steps,
             label=f"{name}, table {step + 1}",
         )
         if picked == len(open_options):
             break
-        chosen.append(open_options[picked])
+        chosen.append(options[open_options[picked]])
         fresh = {columns for columns in fresh if not set(columns) <= set(chosen[-1].columns)}
         tree = tree.joined([chosen[-1].columns], states)
     return chosen
@@ -314,8 +354,10 @@ def room_for(
                 out.add(columns)
             continue
         first, second = columns
-        alone = (clique_cells((first, second), states),) * 2
-        added, largest = min(reach[first].get(second, alone), reach[second].get(first, alone))
+        if second in reach[first]:
+            added, largest = min(reach[first][second], reach[second][first])
+        else:  # in different trees
+            added = largest = states[first] * states[second]
         if largest * labels <= clique and (cells + added) * labels <= whole:
             out.add(columns)
     return out

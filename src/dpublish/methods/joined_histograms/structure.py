@@ -119,6 +119,27 @@ class LabelledRows(Private):
         return out
 
 
+class GroupedLevels:
+    """The levels of a column in groups, and how tables over levels become tables over groups."""
+
+    def __init__(self, column: int, group_of: Ints) -> None:
+        self.column = column
+        self._order = np.argsort(group_of, kind="stable")
+        self._found, self._starts = np.unique(group_of[self._order], return_index=True)
+        self._apart = np.array_equal(group_of, np.arange(len(group_of)))
+
+    def fold(self, table: Ints, axis: int, groups: int) -> Ints:
+        """The same counts with one axis over so many groups in place of levels."""
+        if self._apart and groups == table.shape[axis]:
+            return table
+        sums: Ints = np.add.reduceat(table.take(self._order, axis=axis), self._starts, axis=axis)
+        if groups == len(self._found):
+            return sums
+        folded = np.zeros((*table.shape[:axis], groups, *table.shape[axis + 1 :]), dtype=np.int64)
+        folded[(slice(None),) * axis + (self._found,)] = sums
+        return folded
+
+
 class LabelledTables(Private):
     """The tables of columns, pairs and some triples by label: all that is asked of the rows. They
     are counted in one pass when the first is wanted, and what is asked of groups of levels is
@@ -162,28 +183,25 @@ class LabelledTables(Private):
         out.levels[column] = int(group_of.max()) + 1
         return out
 
-    def grouped(self, column: int, group_of: Ints) -> tuple[int, Ints]:
+    def grouped(self, column: int, group_of: Ints) -> GroupedLevels:
         """A column, and the group of each of its levels."""
-        return column, group_of
+        return GroupedLevels(column, group_of)
 
     def count_pair(
-        self, first: tuple[int, Ints], second: tuple[int, Ints], shape: tuple[int, int]
+        self, first: GroupedLevels, second: GroupedLevels, shape: tuple[int, int]
     ) -> Ints:
         return self.count_together([first, second], shape)
 
-    def count_together(self, coded: Sequence[tuple[int, Ints]], shape: Sequence[int]) -> Ints:
+    def count_together(self, coded: Sequence[GroupedLevels], shape: Sequence[int]) -> Ints:
         """Two or three grouped columns with the label."""
-        columns = tuple(column for column, _ in coded)
+        columns = tuple(one.column for one in coded)
         kept = tuple(sorted(columns))
-        table = self._table(kept).transpose([*map(kept.index, columns), len(columns)])
-        for axis, ((_, group_of), groups) in enumerate(zip(coded, shape, strict=True)):
-            order = np.argsort(group_of, kind="stable")
-            found, starts = np.unique(group_of[order], return_index=True)
-            sums = np.add.reduceat(np.moveaxis(table, axis, 0)[order], starts, axis=0)
-            folded = np.zeros((groups, *sums.shape[1:]), dtype=np.int64)
-            folded[found] = sums
-            table = np.moveaxis(folded, 0, axis)
-        return np.ascontiguousarray(table).ravel()
+        table = self._table(kept)
+        if columns != kept:
+            table = table.transpose([*map(kept.index, columns), len(columns)])
+        for axis, (one, groups) in enumerate(zip(coded, shape, strict=True)):
+            table = one.fold(table, axis, groups)
+        return table.flatten()
 
     def _table(self, columns: tuple[int, ...]) -> Ints:
         if not self._tables:
@@ -222,16 +240,16 @@ class Published:
         deviation = self.deviations[column] * math.sqrt(len(self.labels))
         return NOISE_COST * deviation * float(np.sqrt(occupied).sum())
 
-    def independent(self, first: tuple[int, Ints], second: tuple[int, Ints]) -> Floats:
-        """Expected counts of a pair when its columns are independent given the label, over groups,
-        all labels together."""
-        tables = [
-            sum_groups(self.singles[column], groups, int(groups.max()) + 1)
-            for column, groups in (first, second)
-        ]
-        sums = np.where(self.labels > 0, self.labels, 1.0)
-        expected: Floats = (tables[0] / sums) @ tables[1].T
-        return expected
+    def grouped(self, column: int, groups: Ints) -> Floats:
+        """A column's own table over groups of its levels."""
+        return sum_groups(self.singles[column], groups, int(groups.max()) + 1)
+
+    def shares(self, table: Floats) -> Floats:
+        """Of a column's table over groups, the share of each label's rows in every group; its
+        product with the table of another column is what a pair of columns that are independent
+        given the label would have, all labels together."""
+        shares: Floats = table / np.where(self.labels > 0, self.labels, 1.0)
+        return shares
 
 
 LARGEST_CELL = 1 << 40
@@ -256,6 +274,14 @@ def rows_apart(counts: NDArray[Any], expected: Floats) -> int:
     return int(joined.rows_apart(whole, model, LARGEST_CELL))
 
 
+def rows_apart_each(counts: Floats, expected: Floats) -> list[int]:
+    """The same of several tables at once, one for each place of the first axis."""
+    model = np.rint(np.fmin(np.fmax(expected, 0.0), LARGEST_CELL))
+    apart = np.abs(counts.astype(np.int64) - model.astype(np.int64))
+    found: list[int] = apart.reshape(len(apart), -1).sum(axis=1).tolist()
+    return found
+
+
 def pair_scores(
     rows: Labelled,
     known: Published,
@@ -271,11 +297,13 @@ def pair_scores(
     groups = {column: known.groups(column, most) for column in columns}
     coded = {column: rows.grouped(column, groups[column]) for column in columns}
     errors = {column: known.margin_error(column, groups[column]) for column in columns}
+    tables = {column: known.grouped(column, groups[column]) for column in columns}
     scores: dict[Edge, int] = {}
     for i, first in enumerate(columns):
+        shares = known.shares(tables[first])
         for second in columns[i + 1 :]:
-            shape = (int(groups[first].max()) + 1, int(groups[second].max()) + 1)
-            model = known.independent((first, groups[first]), (second, groups[second]))
+            model = shares @ tables[second].T  # independent given the label
+            shape = (len(shares), len(tables[second]))
             counts = rows.count_pair(coded[first], coded[second], shape)
             together = without_labels(counts, rows.labels)
             charge = round(NOISE_COST * deviation * model.size + errors[first] + errors[second])

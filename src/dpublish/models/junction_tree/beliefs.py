@@ -8,6 +8,7 @@ The result is the model of largest entropy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -78,14 +79,10 @@ class Beliefs:
         self.order = tree.walk()
         self.factors: list[Floats] = []
         self._tour = _round_trip(tree)
-        self._reader = is_reading()
+        self._loops: Any = loops(sum(map(math.prod, self.shapes)), reader=is_reading())
         self._separators: dict[tuple[int, int], Spots] = {}
         self._shared: dict[tuple[int, int], Floats] = {}
         self._due: list[tuple[Spots, Floats] | None] = [None] * len(self.axes)
-
-    @property
-    def _loops(self) -> Any:
-        return loops(sum(table.size for table in self.tables), reader=self._reader)
 
     def start(self, singles: Mapping[int, Floats], totals: Floats) -> None:
         """Columns independent given the label. `singles` are states x labels."""

@@ -122,33 +122,39 @@ def group_levels(mass: Floats, order: Ints, most: int) -> Ints:
     """
     levels = len(mass)
     most = max(1, min(most, MAX_GROUPS, levels))
-    occupied = mass > 0
-    if int(np.count_nonzero(occupied)) <= most and occupied.any():
-        return _pack(mass, order, 0.0)
+    weights = mass[order].tolist()
+    if 0 < sum(weight > 0 for weight in weights) <= most:
+        return _in_order(_pack(weights, 0.0), order)
     low, high = 0.0, max(float(mass.sum()), 1.0)
-    best = np.zeros(levels, dtype=np.int64)
+    best = [0] * levels
     for _ in range(40):
         middle = (low + high) / 2
-        groups = _pack(mass, order, middle)
-        if int(groups.max(initial=0)) < most:
+        groups = _pack(weights, middle)
+        if max(groups, default=0) < most:
             best, high = groups, middle
         else:
             low = middle
-    return best
+    return _in_order(best, order)
 
 
-def _pack(mass: Floats, order: Ints, floor: float) -> Ints:
+def _pack(weights: Sequence[float], floor: float) -> list[int]:
     """Walk the levels in order; a group closes when it holds more than `floor`, and a level above
     it starts its own."""
-    group_of = np.zeros(len(mass), dtype=np.int64)
+    groups: list[int] = []
     group, held = 0, 0.0
-    for level in order.tolist():
-        weight = float(mass[level])
+    for weight in weights:
         if held > 0 and weight > 0 and (held > floor or weight > floor):
             group, held = group + 1, 0.0
-        group_of[level] = group
+        groups.append(group)
         held += weight
-    return group_of
+    return groups
+
+
+def _in_order(groups: Sequence[int], order: Ints) -> Ints:
+    """The groups of levels, from those of the levels in an order."""
+    out = np.zeros(len(order), dtype=np.int64)
+    out[order] = groups
+    return out
 
 
 def group_limits(first: int, second: int, cells: float) -> tuple[int, int]:

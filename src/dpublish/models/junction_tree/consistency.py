@@ -95,18 +95,19 @@ def fit_margins(
     """Iterative proportional fitting of a table, labels last, to the margins of its other axes
     (groups x labels each), and to the rows of all labels together where `whole` has them."""
     fit_axis = loops(table.size, reader=is_reading()).fit_axis
-    out = table.copy()
+    out = table.copy(order="C")
+    shape, close = table.shape, 1e-6 * max(1.0, float(margins[0].max(initial=0.0)))
+    # the same numbers, seen with each axis in turn
+    seen = [
+        (out.reshape(math.prod(shape[:axis]), shape[axis], -1, shape[-1]), wanted)
+        for axis, wanted in enumerate(margins)
+    ]
+    together = [] if whole is None else [(out.reshape(1, whole.size, -1, 1), whole.reshape(-1, 1))]
     for _ in range(rounds):
-        if whole is not None:
-            fit_axis(out.reshape(1, whole.size, -1, 1), whole.reshape(-1, 1))
-        off = [
-            fit_axis(
-                out.reshape(math.prod(table.shape[:axis]), table.shape[axis], -1, table.shape[-1]),
-                wanted,
-            )
-            for axis, wanted in enumerate(margins)
-        ]
+        for view, wanted in together:
+            fit_axis(view, wanted)
+        off = [fit_axis(view, wanted) for view, wanted in seen]
         # the last axis fits exactly; when the first did before it was touched, all do
-        if off[0] < 1e-6 * max(1.0, float(margins[0].max(initial=0.0))):
+        if off[0] < close:
             break
     return out

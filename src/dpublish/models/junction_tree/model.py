@@ -50,17 +50,17 @@ def pair_tables(
             first: np.broadcast_to(np.eye(states)[:, :, None], (states, states, fold.shape[0])),
         }
         return {
-            second: np.moveaxis(fold @ np.moveaxis(table, 2, 0), 0, 2)
+            second: (fold @ table.transpose(2, 0, 1)).transpose(1, 2, 0)
             for second, table in pair_tables(model, first, alone).items()
         }
-    wanted = set(spreads) - {first}
+    wanted = frozenset(spreads) - {first}
     todo: list[tuple[int, int | None, Floats | None]] = [(model.clique_of([first]), None, None)]
     for one, before, front in todo:
         axes = beliefs.axes[one]
         children = [
             other
             for other in beliefs.tree.adjacent[one]
-            if other != before and wanted & model.beyond(other, one)
+            if other != before and not wanted.isdisjoint(model.beyond(other, one))
         ]
         if front is None:  # a clique that holds the column itself
             for second in axes:
@@ -78,18 +78,17 @@ def pair_tables(
                 todo.append((child, one, fold @ shared.reshape(*shared.shape[:2], -1)))
             continue
         assert before is not None
-        for second in beliefs.sides(one, before)[1]:
+        for second in model.sides(one, before)[1]:
             if second in wanted:
-                conditional = model.conditional(one, before, (second,))
-                out[second] = _spread(
-                    front @ conditional.reshape(len(conditional), front.shape[2], -1),
-                    spreads[second],
-                )
+                out[second] = _spread(front @ model.chances(one, before, second), spreads[second])
         for child in children:
             todo.append((child, one, _carry(model, front, one, before, child)))
+    apart = wanted - set(out)
+    if not apart:
+        return out
     shares = np.where(model.labels > 0, 1.0 / np.where(model.labels > 0, model.labels, 1.0), 0.0)
     mine = np.einsum("agt,at->gt", spreads[first], model.joint_states([first]))
-    for second in wanted - set(out):
+    for second in apart:
         other = np.einsum("agt,at->gt", spreads[second], model.joint_states([second]))
         out[second] = mine[:, None, :] * other[None] * shares
     return out
@@ -216,7 +215,8 @@ class JunctionModel:
         small = sum(table.size for table in beliefs.tables) <= MAX_KEPT
         self.conditional = cache(beliefs.conditional) if small else beliefs.conditional
         self.step = cache(partial(step_to, self)) if small else partial(step_to, self)
-        self.beyond = cache(self._beyond)
+        self.chances = cache(self._chances) if small else self._chances
+        self.sides, self.beyond = cache(beliefs.sides), cache(self._beyond)
 
     @property
     def total(self) -> float:
@@ -382,6 +382,13 @@ class JunctionModel:
         order = [*separator, *(c for c in kept if c not in separator)]
         table = np.transpose(table.sum(axis=gone), [*(kept.index(c) for c in order), len(kept)])
         return table, order[len(separator) :]
+
+    def _chances(self, one: int, before: int, second: int) -> Floats:
+        """P(a new column of a clique | separator with the clique before, label): a matrix for every
+        label."""
+        conditional = self.beliefs.conditional(one, before, (second,))
+        labels, states = conditional.shape[0], conditional.shape[-1]
+        return np.ascontiguousarray(conditional.reshape(labels, -1, states))
 
     def _beyond(self, one: int, before: int) -> set[int]:
         """The columns on the far side of the separator before - one that are not in `before`."""
