@@ -120,6 +120,7 @@ def fit_model(
         version=version,
         known=known,
         guesses=column_guesses(columns, labels, prior),
+        noise_left=False,
     )
     singles = [
         np.diag(labels)
@@ -382,10 +383,11 @@ def fit_columns(
     version: int = MODEL_VERSION,
     known: Sequence[KnownSum] = (),
     guesses: Mapping[int, Guess] | None = None,
+    noise_left: bool = True,
 ) -> dict[int, tuple[Floats, float]]:
     """Of every column, with what tables say of its sums: non-negative counts by label that add up
-    to the rows of each label, and the share of the noise left. `known` are public totals,
-    `guesses` what a public table of other people says."""
+    to the rows of each label, and the share of the noise left, unless `noise_left` says that nobody
+    asks for it. `known` are public totals, `guesses` what a public table of other people says."""
     rough, guesses = {}, guesses or {}
     for index, (column, more) in columns.items():
         best, totals = with_sums(column, more), of_column(known, index)
@@ -399,7 +401,12 @@ def fit_columns(
         for index, one in rough.items()
         if len(one.ordered) > 2 and len(one.best) <= MAX_LEVELS
     }
-    found = smooth_columns(list(curves.values()), labels, twice=version >= 7)
+    found = smooth_columns(
+        list(curves.values()),
+        labels,
+        twice=version >= 7,
+        noise_left=noise_left or bool(guesses),
+    )
     smooth = dict(zip(curves, found, strict=True))
     out = {}
     for index, one in rough.items():

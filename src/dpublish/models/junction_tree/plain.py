@@ -196,7 +196,9 @@ def smooth_counts(
     base: Floats,
     priors: Floats,
     volumes: Floats,
-    twice: bool = True,
+    *,
+    twice: bool,
+    freedom: bool,
 ) -> tuple[Floats, Floats]:
     """Of every row of `noisy`, with its own precision and base, the average of the fits, each
     weighted by how likely it makes the noisy counts (its evidence).
@@ -211,17 +213,19 @@ def smooth_counts(
     slope to come back by. So rows that end far from their counts are fitted `twice`, the second
     time from these, and the lower of both ends is taken. The evidence is Laplace's approximation
     around the fit. The second numbers are how many counts the fits could follow freely (their
-    degrees of freedom): of the noise, about that share of all levels is left. Rows do not know of
-    one another: they are fitted side by side, since most of the time of such small fits would be
-    spent between steps.
+    degrees of freedom; 0 unless they are asked for): of the noise, about that share of all levels
+    is left. Rows do not know of one another: they are fitted side by side, since most of the time
+    of such small fits would be spent between steps.
     """
     rows, levels = noisy.shape
-    curves = np.zeros((rows, levels))
+    if (precision == precision[:1]).all():
+        precision = precision[:1]  # one for all, which stays at hand
+    curves, room = np.zeros((rows, levels)), np.empty((rows, levels, levels))
     found = np.zeros((len(priors), rows, levels))
     least, evidence = np.zeros((len(priors), rows)), np.zeros((len(priors), rows))
 
     def weigh(place: int, some: NDArray[np.intp]) -> None:
-        bend = priors[place] + _weighted(precision[some], found[place, some])
+        bend = _bend(priors[place], _of(precision, some), found[place, some], room)
         volume = volumes[place] - np.linalg.slogdet(bend)[1]
         evidence[place, some] = -least[place, some] + 0.5 * volume
 
@@ -231,50 +235,53 @@ def smooth_counts(
         return weights, (weights[:, :, None] * found).sum(axis=0)
 
     for place, prior in enumerate(priors):
-        least[place] = _descend(curves, prior, noisy, precision, base)
+        least[place] = _descend(curves, prior, noisy, precision, base, room)
         found[place] = base * np.exp(curves)
         weigh(place, np.arange(rows))
     weights, mean = average()
     sharp = np.sqrt(np.diagonal(precision, axis1=1, axis2=2))
     far = np.flatnonzero((np.abs(mean - noisy) * sharp).max(axis=1) > FAR)
     if twice and far.size:
-        start = np.log(np.maximum(noisy[far], 1.0 / sharp[far]) / base[far])
+        given = noisy[far], _of(precision, far), base[far]
+        start = np.log(np.maximum(given[0], 1.0 / _of(sharp, far)) / given[2])
         for place, prior in enumerate(priors):
             curves = start.copy()
-            there = _descend(curves, prior, noisy[far], precision[far], base[far])
+            there = _descend(curves, prior, *given, room)
             lower = there < least[place, far] - SMALL_STEP
             better = far[lower]
             least[place, better] = there[lower]
             found[place, better] = base[better] * np.exp(curves[lower])
             weigh(place, better)
         weights, mean = average()
-    freedom = np.zeros(rows)
-    for place, prior in enumerate(priors):
+    free = np.zeros(rows)
+    for place, prior in enumerate(priors if freedom else ()):
         some = np.flatnonzero(weights[place] > NOTHING)
         if some.size:
-            bend = prior + _weighted(precision[some], found[place, some])
+            bend = _bend(prior, _of(precision, some), found[place, some], room)
             held = np.trace(np.linalg.solve(bend, prior), axis1=1, axis2=2)
-            freedom[some] += weights[place, some] * (levels - held)
-    return mean, freedom
+            free[some] += weights[place, some] * (levels - held)
+    return mean, free
 
 
 def _descend(
-    curves: Floats, prior: Floats, noisy: Floats, precision: Floats, base: Floats
+    curves: Floats, prior: Floats, noisy: Floats, precision: Floats, base: Floats, room: Floats
 ) -> Floats:
     """Moves every curve to where its fit for one prior is least, and says how much that is."""
 
-    def at(tried: Floats, some: NDArray[np.intp]) -> tuple[Floats, Floats, Floats]:
+    def at(
+        tried: Floats, noisy: Floats, precision: Floats, base: Floats
+    ) -> tuple[Floats, Floats, Floats]:
         """Counts, the slope of the curve there, and how good it is."""
-        counts = base[some] * np.exp(tried)
-        away, pull = counts - noisy[some], tried @ prior
-        pressed = (precision[some] @ away[:, :, None])[:, :, 0]
+        counts = base * np.exp(tried)
+        away, pull = counts - noisy, tried @ prior
+        pressed = (precision @ away[:, :, None])[:, :, 0]
         value = 0.5 * (away * pressed).sum(axis=1) + 0.5 * (tried * pull).sum(axis=1)
         return counts, counts * pressed + pull, value
 
-    left = np.arange(len(curves))
-    counts, slope, least = at(curves, left)
+    left, given = np.arange(len(curves)), (noisy, precision, base)  # given: of the rows left
+    counts, slope, least = at(curves, *given)
     for _ in range(STEPS):
-        bend = prior + _weighted(precision[left], counts[left])
+        bend = _bend(prior, given[1], counts[left], room)
         step = np.linalg.solve(bend, -slope[left][:, :, None])[:, :, 0]
         largest = np.maximum(1e-300, np.abs(step).max(axis=1))
         step *= np.minimum(1.0, LONGEST / largest)[:, None]
@@ -282,21 +289,31 @@ def _descend(
         while trying.size and length > SMALL_STEP:
             some = left[trying]
             tried = curves[some] + length * step[trying]
-            there = at(tried, some)
+            all_of_them = trying.size == left.size
+            there = at(tried, *(given if all_of_them else (_of(one, trying) for one in given)))
             gain = least[some] - there[2]
             better = gain > 0.0
             good = some[better]
             curves[good], gains[trying[better]] = tried[better], gain[better]
             counts[good], slope[good], least[good] = (one[better] for one in there)
             trying, length = trying[~better], length / 2.0
-        left = left[gains >= SMALL_STEP]
-        if not left.size:
+        on = gains >= SMALL_STEP
+        if not on.any():
             break
+        if not on.all():
+            left, given = left[on], (given[0][on], _of(given[1], on), given[2][on])
     return least
 
 
-def _weighted(precision: Floats, counts: Floats) -> Floats:
-    """The precision of counts as one of their logarithms."""
-    out: Floats = precision * counts[:, None, :]
+def _of(given: Floats, rows: NDArray[Any]) -> Floats:
+    """What is given of some rows; one for all is one for some."""
+    return given if len(given) == 1 else given[rows]
+
+
+def _bend(prior: Floats, precision: Floats, counts: Floats, room: Floats) -> Floats:
+    """The second derivatives: of the prior, and the precision of counts as one of their logarithms.
+    They are put where there is room."""
+    out: Floats = np.multiply(precision, counts[:, None, :], out=room[: len(counts)])
     out *= counts[:, :, None]
+    out += prior
     return out

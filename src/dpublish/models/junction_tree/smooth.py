@@ -55,11 +55,11 @@ class Rough:
 
 
 def smooth_columns(
-    columns: Sequence[Rough], labels: Floats, *, twice: bool = True
+    columns: Sequence[Rough], labels: Floats, *, twice: bool = True, noise_left: bool = True
 ) -> list[tuple[Floats, float] | None]:
-    """Counts by label of every column, and the share of the noise's variance that is left. None
-    where the numbers are beyond what the fit can do, as a file may hold. Fits that end far from
-    their counts are made `twice` (`smooth_counts`)."""
+    """Counts by label of every column, and the share of the noise's variance that is left, if that
+    is asked for. None where the numbers are beyond what the fit can do, as a file may hold. Fits
+    that end far from their counts are made `twice` (`smooth_counts`)."""
     out: list[tuple[Floats, float] | None] = [None] * len(columns)
     alike: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for place, one in enumerate(columns):
@@ -71,11 +71,13 @@ def smooth_columns(
             alike.setdefault((len(one.best), one.ordered), []).append(place)
     for places in alike.values():
         try:
-            fitted = _smoothed([columns[place] for place in places], labels, twice)
+            fitted = _smoothed([columns[place] for place in places], labels, twice, noise_left)
         except np.linalg.LinAlgError:
             if len(places) > 1:  # one of them: the others are fitted all the same
                 for place in places:
-                    out[place] = smooth_columns([columns[place]], labels, twice=twice)[0]
+                    out[place] = smooth_columns(
+                        [columns[place]], labels, twice=twice, noise_left=noise_left
+                    )[0]
             continue
         for place, (table, left) in zip(places, fitted, strict=True):
             out[place] = (table, left) if np.isfinite(table).all() else None
@@ -98,7 +100,9 @@ def _priors(levels: int, ordered: tuple[int, ...]) -> tuple[Floats, Floats]:
     return priors, np.linalg.slogdet(priors)[1]
 
 
-def _smoothed(columns: Sequence[Rough], labels: Floats, twice: bool) -> list[tuple[Floats, float]]:
+def _smoothed(
+    columns: Sequence[Rough], labels: Floats, twice: bool, noise_left: bool
+) -> list[tuple[Floats, float]]:
     """Columns of as many levels, of which the same follow each other."""
     smooth_counts = loops(columns[0].best.size, reader=is_reading()).smooth_counts
     levels, total, many = len(columns[0].best), float(labels.sum()), len(columns)
@@ -117,7 +121,13 @@ def _smoothed(columns: Sequence[Rough], labels: Floats, twice: bool) -> list[tup
         precise = np.tile(precision, (times, 1, 1))
         balanced = np.linalg.solve(precise, given)[:, :, 0]
         fitted, freedom = smooth_counts(
-            balanced, precise / summed, base * count[:, None], priors, volumes, twice
+            balanced,
+            precise / summed,
+            base * count[:, None],
+            priors,
+            volumes,
+            twice=twice,
+            freedom=noise_left,
         )
         return fitted / fitted.sum(axis=1, keepdims=True), freedom
 
