@@ -21,6 +21,7 @@ METHODS = {
     "dpublish-approximate": Method("ours.py", words=("approximate",)),
     "dpublish-raw": Method("ours.py", words=("approximate", "raw")),
     "opendp-mst": Method("peer_opendp.py", "opendp", ("mst",)),
+    "opendp-mst-round": Method("peer_opendp.py", "opendp", ("mst", "round")),
     "opendp-aim": Method("peer_opendp.py", "opendp", ("aim",)),
     "dpmm-mst": Method("peer_dpmm.py", "dpmm", ("mst",)),
     "dpmm-mst-raw": Method("peer_dpmm.py", "dpmm", ("mst", "raw")),

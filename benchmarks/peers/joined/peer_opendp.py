@@ -1,5 +1,6 @@
 """AIM or MST as OpenDP ships them (opendp.extras.mbi), default settings, the levels given as public
-keys: word `aim` or `mst`.
+keys: word `aim` or `mst`. Rows are drawn from its model; with the word `round` in its default way,
+which rounds.
 
 OpenDP draws its own randomness and takes no seed: runs differ, and none can be repeated.
 """
@@ -61,7 +62,8 @@ def main() -> None:
         },
         algorithm=MST() if "mst" in given.words else AIM(),
     )
-    drawn = measurement(frame).synthesize(rows=len(given.codes), method="sample")
+    way = "round" if "round" in given.words else "sample"
+    drawn = measurement(frame).synthesize(rows=len(given.codes), method=way)
     # OpenDP adds a level for values outside the keys, and noise may fill it: those cells become
     # level 0
     rows = np.stack(

@@ -6,12 +6,13 @@ python summary.py [RUNS.jsonl] --json results.json --png results.png --readme RE
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from coded import TABLES
 from runs import pooled, read_runs
 from shipped import SHIPPED
@@ -39,7 +40,24 @@ NAMES |= {
 }
 BETTER_HIGH = {"auc_logistic", "auc_boosting", "f1_boosting"}
 FEWEST = 3
-"""Runs below which a figure is set beside ours only with its number of runs, and is never best."""
+"""Runs that a line needs to be compared with any other."""
+LOOKS = {
+    "dpublish-pure": ("#1b4f9c", "o"),
+    "dpublish-approximate": ("#56b4e9", "o"),
+    "dpublish-raw": ("#7b3fa0", "o"),
+    "opendp-mst": ("#e69f00", "s"),
+    "opendp-mst-round": ("#e69f00", "x"),
+    "opendp-aim": ("#e69f00", "^"),
+    "dpmm-mst": ("#009e73", "s"),
+    "dpmm-mst-raw": ("#009e73", "x"),
+    "dpmm-aim": ("#009e73", "^"),
+    "dpmm-privbayes": ("#009e73", "D"),
+    "smartnoise-mst": ("#c23b22", "s"),
+    "smartnoise-aim": ("#c23b22", "^"),
+    "datasynthesizer": ("#cc79a7", "D"),
+    "diffprivlib-logistic": ("#777777", "D"),
+}
+"""Colour and marker of a method in the picture: one colour a package, one marker a kind."""
 BEGIN, END = "<!-- {0}: begin -->", "<!-- {0}: end -->"
 
 
@@ -76,45 +94,43 @@ def _order(item: tuple[tuple[str, float, str], Any]) -> tuple[int, float, int]:
 def markdown(rows: list[dict[str, Any]], epsilon: float) -> str:
     """One table; the best private figure of a column of a data set in bold."""
     keys = (*COST[1:], *QUALITY)
-    lines = [
-        "| table | method | runs | " + " | ".join(NAMES[key] for key in keys) + " |",
-        "| --- " * (3 + len(keys)) + "|",
-    ]
+    lines = _head("table", "method", "runs", *(NAMES[key] for key in keys))
     some = [row for row in rows if row["epsilon"] == epsilon and row["table"] not in SHIPPED]
-    best = {(table, key): _best(some, table, key) for table in TABLES for key in QUALITY}
-    for row in some:
-        cells = []
+    for row in enough(some):
+        cells = [row["table"], row["method"], str(row["runs"])]
         for key in keys:
-            if key not in row:
-                cells.append("–" if row["runs"] else "not finished" if key == keys[0] else "")
-                continue
-            text = (
-                f"{row[key]:.3f}"
-                if key in QUALITY
-                else f"{row[key]:.0f}"
-                if row[key] >= 10
-                else f"{row[key]:.2g}"
-            )
-            cells.append(f"**{text}**" if row["method"] == best.get((row["table"], key)) else text)
-        lines.append(f"| {row['table']} | {row['method']} | {_runs(row)} | {' | '.join(cells)} |")
+            text = _text(row, key)
+            cells.append(f"**{text}**" if row["method"] == _best(some, row["table"], key) else text)
+        lines.append(_line(cells))
     return "\n".join(lines)
 
 
-def _runs(row: dict[str, Any]) -> str:
-    """How many runs a line is of; plainly, where they are too few."""
-    if not row["runs"] or row["runs"] >= FEWEST:
-        return str(row["runs"])
-    return f"**only {row['runs']}**"
+def enough(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What may stand beside other figures."""
+    return [row for row in rows if row["runs"] >= FEWEST]
+
+
+def _head(*names: str) -> list[str]:
+    return [_line(names), "| --- " * len(names) + "|"]
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _text(row: dict[str, Any], key: str) -> str:
+    if key not in row:
+        return "–"
+    if key not in COST:
+        return f"{row[key]:.3f}"
+    return f"{row[key]:.0f}" if row[key] >= 10 else f"{row[key]:.2g}"
 
 
 def _best(rows: list[dict[str, Any]], table: str, key: str) -> str:
     private = [
         row
-        for row in rows
-        if row["table"] == table
-        and row["method"] != "real"
-        and key in row
-        and row["runs"] >= FEWEST
+        for row in enough(rows)
+        if row["table"] == table and row["method"] != "real" and key in row and key not in COST
     ]
     sign = -1 if key in BETTER_HIGH else 1
     return min(private, key=lambda row: sign * row[key])["method"] if private else ""
@@ -124,141 +140,120 @@ def shipped(rows: list[dict[str, Any]]) -> str:
     """The tables that packages ship: every figure with its standard deviation over runs, the best
     private one of a table and epsilon in bold."""
     keys = (*QUALITY[:3], *RAW[:3], *QUALITY[3:], *RAW[3:])
-    head = ["table", "epsilon", "method", "runs", NAMES["cpu"], *(NAMES[key] for key in keys)]
-    lines = ["| " + " | ".join(head) + " |", "| --- " * len(head) + "|"]
-    held = [row for row in rows if row["table"] in SHIPPED and row["runs"]]
+    names = (NAMES[key] for key in ("cpu", *keys))
+    lines = _head("table", "epsilon", "method", "runs", *names)
+    held = [row for row in enough(rows) if row["table"] in SHIPPED]
     for row in held:
-        some = [
-            one for one in held if (one["table"], one["epsilon"]) == (row["table"], row["epsilon"])
-        ]
-        cells = [row["table"], f"{row['epsilon']:g}", row["method"], _runs(row)]
-        cells.append(f"{row['cpu']:.0f}" if row["cpu"] >= 10 else f"{row['cpu']:.2g}")
+        some = [one for one in held if one["epsilon"] == row["epsilon"]]
+        cells = [row["table"], f"{row['epsilon']:g}", row["method"], str(row["runs"])]
+        cells.append(_text(row, "cpu"))
         for key in keys:
-            if key not in row:
-                cells.append("–")
-                continue
-            text = f"{row[key]:.3f}"
+            text = _text(row, key)
             if row["method"] == _best(some, row["table"], key):
                 text = f"**{text}**"
-            spread = row[f"{key}_sd"]
-            cells.append(text if spread is None else f"{text} ± {spread:.3f}")
-        lines.append("| " + " | ".join(cells) + " |")
+            cells.append(f"{text} ± {row[f'{key}_sd']:.3f}" if key in row else text)
+        lines.append(_line(cells))
     return "\n".join(lines)
 
 
 def standing(rows: list[dict[str, Any]]) -> str:
     """For every table and epsilon: dpublish with the delta that the peers spend beside the best
-    peer of each column."""
-    keys = QUALITY
-    lines = [
-        f"| table | epsilon | peers with at least {FEWEST} runs | "
-        + " | ".join(f"{NAMES[key]}: ours / best peer" for key in keys)
-        + " |"
-    ]
-    lines.append("| --- " * (3 + len(keys)) + "|")
-    for table in (name for name in TABLES if name not in SHIPPED):
+    peer of each column, and the processor time of the quickest MST or AIM."""
+    names = (f"{NAMES[key]}: ours / best peer" for key in QUALITY)
+    lines = _head("table", "epsilon", "peers", *names, "CPU: quickest MST or AIM")
+    for table in TABLES:
         for epsilon in sorted({row["epsilon"] for row in rows if row["table"] == table}):
-            some = [
-                row
-                for row in rows
-                if row["table"] == table and row["epsilon"] == epsilon and row["runs"]
-            ]
-            peers = [row for row in some if row["method"] not in (*OURS, "real")]
-            ours = [row for row in some if row["method"] == "dpublish-approximate"]
+            some = {
+                row["method"]: row
+                for row in enough(rows)
+                if row["table"] == table and row["epsilon"] == epsilon
+            }
+            peers = [row for name, row in some.items() if name not in (*OURS, "real")]
+            ours = some.get(OURS[1])
             if peers and ours:
-                cells = [_beside(ours[0], peers, key) for key in keys]
-                enough = sum(row["runs"] >= FEWEST for row in peers)
-                counted = f"{enough} of {len(peers)}"
-                lines.append(f"| {table} | {epsilon:g} | {counted} | {' | '.join(cells)} |")
+                cells = [table, f"{epsilon:g}", str(len(peers))]
+                cells += [_beside(ours, peers, key) for key in QUALITY]
+                lines.append(_line([*cells, _times(ours, peers)]))
     return "\n".join(lines)
 
 
 def _beside(ours: dict[str, Any], peers: list[dict[str, Any]], key: str) -> str:
-    """Ours, the best peer of enough runs, and one of fewer runs that comes out better than it."""
     pick, mine = max if key in BETTER_HIGH else min, ours[key]
     known = [row for row in peers if key in row]
-    enough = [row for row in known if row["runs"] >= FEWEST]
-    told = [pick(enough, key=lambda row: row[key])] if enough else []
-    fewer = [row for row in known if row["runs"] < FEWEST]
-    if fewer:
-        best = pick(fewer, key=lambda row: row[key])
-        if not told or pick(best[key], told[0][key]) != told[0][key]:
-            told.append(best)
-    return f"{mine:.3f} / " + (", ".join(_peer(mine, row, key) for row in told) or "–")
+    if not known:
+        return f"{mine:.3f} / –"
+    best = pick(known, key=lambda row: row[key])
+    ahead = best[key] != mine and pick(best[key], mine) == best[key]
+    return f"{mine:.3f} / {best[key]:.3f} {best['method']}{' (**peer ahead**)' if ahead else ''}"
 
 
-def _peer(mine: float, row: dict[str, Any], key: str) -> str:
-    behind = row[key] > mine if key in BETTER_HIGH else row[key] < mine
-    few = f" (**only {row['runs']}** run{'s'[: row['runs'] - 1]})" if row["runs"] < FEWEST else ""
-    return f"{row[key]:.3f} {row['method']}{few}{' (**peer ahead**)' if behind else ''}"
+def _times(ours: dict[str, Any], peers: list[dict[str, Any]]) -> str:
+    """How often our CPU seconds go into those of the quickest MST or AIM."""
+    some = [row for row in peers if "-mst" in row["method"] or "-aim" in row["method"]]
+    if not some:
+        return "–"
+    quickest = min(some, key=lambda row: row["cpu"])
+    return f"{quickest['cpu'] / ours['cpu']:.0f} times ours, {quickest['method']}"
+
+
+def few(rows: list[dict[str, Any]]) -> str:
+    """Lines of fewer runs, which are compared with nothing: TV-2, CPU seconds and how many."""
+    some = {
+        (row["table"], row["method"], row["epsilon"]): row for row in rows if row["runs"] < FEWEST
+    }
+    epsilons = sorted({epsilon for _, _, epsilon in some})
+    lines = _head("table", "method", *(f"epsilon {epsilon:g}" for epsilon in epsilons))
+    for table, method in dict.fromkeys(key[:2] for key in some):
+        cells = [table, method]
+        for epsilon in epsilons:
+            row = some.get((table, method, epsilon))
+            if row is None:
+                cells.append("")
+            elif row["runs"]:
+                cells.append(f"{_text(row, 'tv2')}, {_text(row, 'cpu')} s ({row['runs']})")
+            else:
+                cells.append("not finished (0)")
+        lines.append(_line(cells))
+    seconds = sum((FEWEST - row["runs"]) * row.get("cpu", 0.0) for row in some.values())
+    lines += ["", f"{FEWEST} runs of each would take {seconds / 3600:.1f} more hours of CPU time."]
+    return "\n".join(lines)
 
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:
     from matplotlib.figure import Figure
 
-    rows = [row for row in rows if row["table"] not in SHIPPED]
-    methods = [
-        name for name in METHODS if any(row["method"] == name and row["runs"] for row in rows)
-    ]
-    palette = (
-        "#1b4f9c",
-        "#56b4e9",
-        "#e69f00",
-        "#b35900",
-        "#009e73",
-        "#004d38",
-        "#7fbf3f",
-        "#d55e00",
-        "#8c2d04",
-        "#cc79a7",
-        "#777777",
-    )
-    colours = dict(zip([name for name in methods if name != "real"], palette, strict=False))
-    panels = ("tv2", "tv3", "auc_boosting", "cpu")
+    rows, panels, high = enough(rows), ("tv2", "auc_boosting", "cpu"), 2.6
     tables = [name for name in TABLES if any(row["table"] == name for row in rows)]
-    figure = Figure(figsize=(15, 3.3 * len(tables) + 0.7), dpi=100)
+    figure = Figure(figsize=(13, high * len(tables) + 0.9), dpi=90)
     grid = figure.subplots(len(tables), len(panels), squeeze=False)
-    for line, table in zip(grid, tables, strict=True):
-        for axes, key in zip(line, panels, strict=True):
-            for method in methods:
-                some = [
-                    row
-                    for row in rows
-                    if row["table"] == table and row["method"] == method and key in row
-                ]
-                if method == "real":
-                    if some and key != "cpu":
-                        mean = float(np.mean([row[key] for row in some]))
-                        axes.axhline(
-                            mean,
-                            color="#222222",
-                            linewidth=1,
-                            linestyle=":",
-                            label="real rows, redrawn",
-                        )
-                    continue
-                if some:
-                    x, y = [row["epsilon"] for row in some], [row[key] for row in some]
-                    wide = 2.2 if method in OURS else 1.2
-                    axes.plot(
-                        x,
-                        y,
-                        marker="o",
-                        markersize=4.5,
-                        linewidth=wide,
-                        color=colours[method],
-                        label=method,
-                    )
-            _dress(axes, f"{table}: {'CPU seconds' if key == 'cpu' else NAMES[key]}", key)
+    for (line, table), (place, key) in itertools.product(
+        zip(grid, tables, strict=True), enumerate(panels)
+    ):
+        axes, some = line[place], [row for row in rows if row["table"] == table and key in row]
+        floor = [row[key] for row in some if row["method"] == "real" and key != "cpu"]
+        for value in floor:
+            axes.axhline(value, color="#222222", linestyle=":", linewidth=1, label="real, redrawn")
+        for method, (colour, marker) in LOOKS.items():
+            points = [(row["epsilon"], row[key]) for row in some if row["method"] == method]
+            if points:
+                axes.plot(
+                    *zip(*points, strict=True),
+                    marker=marker,
+                    markersize=5,
+                    linewidth=2.2 if method in OURS else 1.2,
+                    color=colour,
+                    label=method,
+                )
+        _dress(axes, f"{table}: {NAMES[key]}", key)
     seen = {
         label: handle
         for axes in grid.flat
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
     figure.legend(
-        seen.values(), seen.keys(), loc="lower center", ncols=6, fontsize=9, frameon=False
+        seen.values(), seen.keys(), loc="lower center", ncols=5, fontsize=9, frameon=False
     )
-    figure.tight_layout(rect=(0, 0.7 / (3.3 * len(tables) + 0.7), 1, 1))
+    figure.tight_layout(rect=(0, 0.9 / (high * len(tables) + 0.9), 1, 1))
     figure.savefig(path)
 
 
@@ -270,7 +265,7 @@ def _dress(axes: Any, title: str, key: str) -> None:
         axes.set_yscale("log")
     else:
         axes.minorticks_off()
-    if key in ("tv2", "tv3"):
+    if key == "tv2":
         axes.set_ylim(bottom=0)
     axes.xaxis.set_minor_locator(_no_ticks())
     axes.set_title(
@@ -317,6 +312,7 @@ def main() -> None:
         insert(given.readme, "epsilon 1", markdown(rows, 1.0))
         insert(given.readme, "shipped", shipped(rows))
         insert(given.readme, "standing", standing(rows))
+        insert(given.readme, "few", few(rows))
 
 
 if __name__ == "__main__":

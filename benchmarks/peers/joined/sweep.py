@@ -3,7 +3,7 @@ time of day (UTC).
 
     python sweep.py --data DIR --environments DIR [--out FILE.jsonl] [--until 02:45] [--only METHOD
     ...] [--table TABLE ...]
-        [--epsilon E ...] [--again]
+        [--epsilon E ...] [--seeds N] [--again]
 
 Stop it and start it again at will: it goes on with the first run that the file lacks. Runs that
 failed or took too long are in the file too and not tried again. --again takes the lines of what is
@@ -59,7 +59,9 @@ def jobs() -> Iterator[Job]:
 
 def wanted(job: Job, given: argparse.Namespace) -> bool:
     named = (given.only, given.table, given.epsilon)
-    return all(not names or part in names for part, names in zip(job, named, strict=False))
+    return job[3] < given.seeds and all(
+        not names or part in names for part, names in zip(job, named, strict=False)
+    )
 
 
 def main() -> None:
@@ -74,6 +76,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=list(METHODS))
     parser.add_argument("--table", action="append", choices=TABLES)
     parser.add_argument("--epsilon", action="append", choices=EPSILONS)
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="runs of each line, from seed 0")
     parser.add_argument(
         "--again", action="store_true", help="forget earlier runs of what --only names"
     )
