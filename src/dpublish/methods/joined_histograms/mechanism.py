@@ -463,6 +463,7 @@ def publish(
             ],
             "joined_scales": [str(job.budget.scale(part)) for part in tables.parts],
             "misfit": model_error,
+            "model": MODEL_VERSION,
             "total": {
                 "kind": "unknown" if rows is None else "public",
                 "value": rows,

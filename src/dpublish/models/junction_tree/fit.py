@@ -404,7 +404,7 @@ def fit_columns(
     found = smooth_columns(
         list(curves.values()),
         labels,
-        twice=version >= 7,
+        version=version,
         noise_left=noise_left or bool(guesses),
     )
     smooth = dict(zip(curves, found, strict=True))

@@ -34,7 +34,12 @@ from dpublish.models.junction_tree.fit import (
     prior_states,
 )
 from dpublish.models.junction_tree.known_sums import KnownSum, known_sums
-from dpublish.models.junction_tree.model_error import MODEL_VERSION, ModelError, read_model_error
+from dpublish.models.junction_tree.model_error import (
+    KNOWN_VERSIONS,
+    MODEL_VERSION,
+    ModelError,
+    read_model_error,
+)
 from dpublish.models.public_prior import PublicPair, PublicPrior
 from dpublish.privacy.budget_split import laplace_variance
 from dpublish.releases.bundle.manifest import text, whole
@@ -72,11 +77,8 @@ class Measured:
     totals: tuple[Total, ...] = ()
     known: tuple[KnownSum, ...] = ()
     prior: PublicPrior | None = None
-
-    @property
-    def version(self) -> int:
-        """The fit that the release speaks of; the newest where it states none."""
-        return MODEL_VERSION if self.model_error is None else self.model_error.version
+    version: int = MODEL_VERSION
+    """The fit that the release speaks of."""
 
     @property
     def labels(self) -> int:
@@ -113,6 +115,7 @@ def read_measured(domain: Domain, facts: Mapping[str, Any], tables: Arrays) -> M
     prior = _read_prior(domain, facts, tables, target, labels, noise)
     taken = [] if prior is None else [pair for pair in prior.pairs if pair.taken]
     _check_size(domain, joined, target, labels, zeros, taken)
+    model_error = read_model_error(facts, noise)
     return Measured(
         noise=cast(NoiseName, noise),
         target=target,
@@ -123,8 +126,18 @@ def read_measured(domain: Domain, facts: Mapping[str, Any], tables: Arrays) -> M
         totals=totals,
         known=known,
         prior=prior,
-        model_error=read_model_error(facts, noise),
+        model_error=model_error,
+        version=_version(facts, model_error),
     )
+
+
+def _version(facts: Mapping[str, Any], model_error: ModelError | None) -> int:
+    """The fit of a release: as its model error says, or the release itself. Of those before version
+    7 only the former did; the newest stands for one that is not known."""
+    if model_error is not None:
+        return model_error.version
+    stated = facts.get("model", 6)
+    return stated if stated in KNOWN_VERSIONS else MODEL_VERSION
 
 
 def _require(holds: object, said: str) -> None:

@@ -29,7 +29,8 @@ MODEL_VERSION = 7
 """Raised whenever the fit changes: a model error speaks of the model of its own time."""
 KNOWN_VERSIONS = (5, 6, 7)
 """Fits that can still be made: a release that states one of them is read with it. 5: the splits of
-unordered levels among labels are not shrunk. 6: no curve along ordered levels is fitted twice."""
+unordered levels among labels are not shrunk. 6: curves along
+ordered levels are never fitted twice, and are looked for in finer steps."""
 _LARGEST_VALUE = 1 << 62
 
 

@@ -19,16 +19,19 @@ import numpy as np
 
 from dpublish.arrays import Floats
 from dpublish.models.junction_tree.consistency import GroupSums
+from dpublish.models.junction_tree.model_error import MODEL_VERSION
 from dpublish.models.junction_tree.plain import is_reading, loops
 
 MAX_LEVELS = 128
 """Longer columns are left as they are: the time of a fit goes with the third power of the
 levels."""
-BENDS = (3000.0, 300.0, 30.0, 3.0, 0.3)
+BENDS = (1000.0, 100.0, 10.0, 1.0)
 """1 / variance of a bend of the curve (a second difference): hills are smooth in this way."""
-STEPS = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
-"""1 / variance of a step of the curve: from steps of a tenth to steps of a factor of 300. Jumps and
+STEPS = (100.0, 10.0, 1.0, 0.1)
+"""1 / variance of a step of the curve: from steps of a tenth to steps of a factor of 20. Jumps and
 spikes are of this kind."""
+EARLIER = (3000.0, 300.0, 30.0, 3.0, 0.3), (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
+"""Both before version 7 of the model: finer than the counts can tell."""
 LOOSE = 1e-3
 """Precision of a level that is tied to no other, such as that of missing values: hardly any."""
 _LEAST_SHARE = 1e-7
@@ -55,11 +58,14 @@ class Rough:
 
 
 def smooth_columns(
-    columns: Sequence[Rough], labels: Floats, *, twice: bool = True, noise_left: bool = True
+    columns: Sequence[Rough],
+    labels: Floats,
+    *,
+    version: int = MODEL_VERSION,
+    noise_left: bool = True,
 ) -> list[tuple[Floats, float] | None]:
     """Counts by label of every column, and the share of the noise's variance that is left, if that
-    is asked for. None where the numbers are beyond what the fit can do, as a file may hold. Fits
-    that end far from their counts are made `twice` (`smooth_counts`)."""
+    is asked for. None where the numbers are beyond what the fit can do, as a file may hold."""
     out: list[tuple[Floats, float] | None] = [None] * len(columns)
     alike: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for place, one in enumerate(columns):
@@ -71,12 +77,12 @@ def smooth_columns(
             alike.setdefault((len(one.best), one.ordered), []).append(place)
     for places in alike.values():
         try:
-            fitted = _smoothed([columns[place] for place in places], labels, twice, noise_left)
+            fitted = _smoothed([columns[place] for place in places], labels, version, noise_left)
         except np.linalg.LinAlgError:
             if len(places) > 1:  # one of them: the others are fitted all the same
                 for place in places:
                     out[place] = smooth_columns(
-                        [columns[place]], labels, twice=twice, noise_left=noise_left
+                        [columns[place]], labels, version=version, noise_left=noise_left
                     )[0]
             continue
         for place, (table, left) in zip(places, fitted, strict=True):
@@ -85,11 +91,12 @@ def smooth_columns(
 
 
 @lru_cache(maxsize=64)
-def _priors(levels: int, ordered: tuple[int, ...]) -> tuple[Floats, Floats]:
+def _priors(levels: int, ordered: tuple[int, ...], version: int) -> tuple[Floats, Floats]:
     """Precisions of the curve, from stiff to loose: by its bends first, then by its steps. And the
     logarithms of their determinants."""
     out = []
-    for order, precisions in ((2, BENDS), (1, STEPS)):
+    bends, steps = (BENDS, STEPS) if version >= 7 else EARLIER
+    for order, precisions in ((2, bends), (1, steps)):
         differences = np.zeros((len(ordered) - order, levels))
         differences[:, ordered] = np.diff(np.eye(len(ordered)), n=order, axis=0)
         out += [
@@ -101,12 +108,12 @@ def _priors(levels: int, ordered: tuple[int, ...]) -> tuple[Floats, Floats]:
 
 
 def _smoothed(
-    columns: Sequence[Rough], labels: Floats, twice: bool, noise_left: bool
+    columns: Sequence[Rough], labels: Floats, version: int, noise_left: bool
 ) -> list[tuple[Floats, float]]:
     """Columns of as many levels, of which the same follow each other."""
     smooth_counts = loops(columns[0].best.size, reader=is_reading()).smooth_counts
     levels, total, many = len(columns[0].best), float(labels.sum()), len(columns)
-    priors, volumes = _priors(levels, columns[0].ordered)
+    priors, volumes = _priors(levels, columns[0].ordered, version)
     variance = np.array([one.variance for one in columns])[:, None]
     measured = np.stack([_measured(one) for one in columns])
     precision = measured + 1.0 / variance[:, :, None]
@@ -126,7 +133,7 @@ def _smoothed(
             base * count[:, None],
             priors,
             volumes,
-            twice=twice,
+            twice=version >= 7,
             freedom=noise_left,
         )
         return fitted / fitted.sum(axis=1, keepdims=True), freedom
