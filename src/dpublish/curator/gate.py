@@ -550,7 +550,9 @@ def as_cost(epsilon: Number | None, delta: Number | None, rho: Number | None) ->
             )
         return Cost.zcdp(positive(rho, "rho"))
     if epsilon is None:
-        raise PlanError("Give epsilon = ..., the privacy cost of the release.")
+        raise PlanError(
+            "Give epsilon = ..., the privacy cost of the release (on the command line: --epsilon)."
+        )
     if delta is None or exact(delta, "delta") == 0:
         return Cost.pure(positive(epsilon, "epsilon"))
     share = positive(delta, "delta")

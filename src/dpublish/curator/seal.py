@@ -54,6 +54,8 @@ def build_manifest(
             **({"other_budgets": others} if others else {}),
         },
         **({"domain": domain.to_json()} if domain is not None else {}),
+        # what they forbid was left out before anything was counted
+        **({"rules": [one.to_manifest() for one in schema.rules]} if schema.rules else {}),
         "target": content.facts.get("target", schema.target),
         "schema_digest": schema.digest,
         **({"about": dict(schema.about)} if schema.about else {}),

@@ -66,6 +66,9 @@ class Rule:
     def to_dict(self) -> dict[str, str]:
         return {"if": self.given, "then": self.then}
 
+    def to_manifest(self) -> dict[str, Any]:
+        return {**self.to_dict(), "columns": list(self.columns)}
+
     def describe(self) -> str:
         return f"{self.given} implies {self.then}"
 

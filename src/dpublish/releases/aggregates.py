@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,9 +55,17 @@ from dpublish.query.predicate import (
     parse_select,
     parse_sql,
 )
+from dpublish.query.ruled import RULED_OUT, Ruled
 from dpublish.query.sql_limits import COUNTED, Where, column_or_none
 from dpublish.releases.base import Release
-from dpublish.releases.frames import Codes, Weights, named_columns, named_target, other_names
+from dpublish.releases.frames import (
+    Codes,
+    Weights,
+    marginal_frame,
+    named_columns,
+    named_target,
+    other_names,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -151,6 +160,24 @@ class AggregatesRelease(Release):
     def estimate(self, predicate: Any, *, level: float = 0.95) -> Estimate:
         """How many rows satisfy a predicate, which may have been read already."""
 
+    @cached_property
+    def _ruled(self) -> Ruled:
+        return Ruled.read(self.manifest.get("rules", []), self.domain)
+
+    def ruled_out(self, node: Node, level: float) -> Estimate | None:
+        """That there are no rows, where only rows that break a rule of the schema could meet a
+        condition: those were left out before anything was counted."""
+        if not self._ruled.forbid(node):
+            return None
+        return Estimate(0.0, 0.0, 0.0, 0.0, check_level(level), note=RULED_OUT)
+
+    def by_columns(self, places: Sequence[int], figures: Mapping[str, Any]) -> pl.DataFrame:
+        """The table of counts by columns: nobody is where a rule of the schema forbids it."""
+        if self._ruled.broken:
+            kept = self._ruled.kept(places).ravel()
+            figures = {name: np.where(kept, values, 0.0) for name, values in figures.items()}
+        return marginal_frame(self.domain, places, figures)
+
     def met(self, node: Node, level: float) -> Estimate:
         """How many rows meet a condition that was read already."""
         return self.estimate(node, level=level)
@@ -234,6 +261,11 @@ class AggregatesRelease(Release):
         """How many rows a condition, or cells that were chosen, have."""
         if not isinstance(where, Chosen):
             return self.met(where, level)
+        left = where.touched
+        if self._ruled.broken:
+            left = left & self._ruled.kept(where.places)
+        if where.touched.any() and not left.any():
+            return Estimate(0.0, 0.0, 0.0, 0.0, check_level(level), note=RULED_OUT)
         ones = np.ones(())
         one = self.aggregate("sum", Asked("rows", Numbers((), ones, ones, ones)), where, level)
         low, high = (float(end) for end in integer_rows(one.low, one.high))

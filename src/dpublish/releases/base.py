@@ -163,8 +163,10 @@ class Release(abc.ABC):
     @property
     def public_total(self) -> int | None:
         """The number of rows that were counted, where public facts tell it: it is declared, a unit
-        is a row, and no rule of a column leaves a row out."""
+        is a row, and neither a rule nor what a column declares leaves a row out."""
         facts, axes = self.manifest["privacy"], self.manifest.get("domain", ())
+        if self.manifest.get("rules"):  # rows that break one were left out
+            return None
         rows = facts.get("unit") == "one row" and facts.get("max_rows_per_unit") == 1
         kept = all(
             axis.get("other") or (axis.get("missing") and axis.get("outside") == "clip")

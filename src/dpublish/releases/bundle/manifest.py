@@ -67,6 +67,7 @@ def check_manifest(manifest: Mapping[str, Any], *, sealed: bool) -> None:
         read_domain(
             manifest["domain"], limit=None if manifest["kind"] in WHOLE_TABLE_KINDS else MAX_CELLS
         )
+    read_rules(manifest.get("rules", []))
     for key in ("sentences", "warnings"):
         texts(manifest["plan"], key, "plan")
     about = manifest.get("about", {})
@@ -114,6 +115,19 @@ def read_domain(value: Any, *, limit: int | None = MAX_CELLS) -> Domain:
     if limit is not None and domain.size > limit:
         raise BundleError("domain has more than 2^63 cells.")
     return domain
+
+
+def read_rules(value: Any) -> list[Mapping[str, Any]]:
+    """The rules in a manifest, each with its texts and the columns that it names."""
+    if not isinstance(value, list):
+        raise BundleError("rules must be a list.")
+    for item in value:
+        if not isinstance(item, Mapping):
+            raise BundleError("rules: every rule must be an object with if, then and columns.")
+        for key in ("if", "then"):
+            text(item, key, "rules")
+        texts(item, "columns", "rules")
+    return value
 
 
 def _check_wording(item: Mapping[str, Any], where: str) -> None:

@@ -40,7 +40,6 @@ from dpublish.releases.frames import (
     drawn_values,
     free_name,
     generator_of,
-    marginal_frame,
     marginal_shape,
     named_columns,
     read_columns,
@@ -115,6 +114,8 @@ class GeneralizedRelease(CellsRelease):
         """How many rows satisfy a predicate. Rows count as even inside a region; `low` and `high`
         do not assume so."""
         node = parse_predicate(predicate, self.domain)
+        if (none := self.ruled_out(node, level)) is not None:
+            return none
         rows, sizes, codes = self._points(sorted(set(columns_of(node))))
         found = select(node, self.domain).cover(codes.__getitem__, rows.size)
         share = np.bincount(rows, weights=found.share, minlength=sizes.size) / sizes
@@ -156,7 +157,7 @@ class GeneralizedRelease(CellsRelease):
         answers = self._answers(
             group, rows, 1.0 / sizes[rows], whole, every, math.prod(shape), level
         )
-        return marginal_frame(self.domain, places, answers.figures())
+        return self.by_columns(places, answers.figures())
 
     def _answers(
         self,

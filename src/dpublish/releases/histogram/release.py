@@ -27,7 +27,6 @@ from dpublish.releases.frames import (
     cell_frame,
     decode_cells,
     generator_of,
-    marginal_frame,
     marginal_shape,
     named_columns,
     sample_rows,
@@ -94,7 +93,10 @@ class HistogramRelease(CellsRelease, ResampledRelease):
         A count over part of a bin assumes that rows are spread evenly inside it; `low` and `high`
         do not assume so.
         """
-        selection = select(parse_predicate(predicate, self.domain, planes=True), self.domain)
+        node = parse_predicate(predicate, self.domain, planes=True)
+        if (none := self.ruled_out(node, level)) is not None:
+            return none
+        selection = select(node, self.domain)
         found = selection.cover(
             lambda index: decode_cells(self.cells, self.domain, index), len(self.cells)
         )
@@ -139,7 +141,7 @@ class HistogramRelease(CellsRelease, ResampledRelease):
         low, high."""
         indexes = named_columns(self.domain, columns)
         marginal_shape(self.domain, indexes)  # which refuses tables that are too large
-        return marginal_frame(self.domain, indexes, self._group_answers(indexes, level).figures())
+        return self.by_columns(indexes, self._group_answers(indexes, level).figures())
 
     def sql(self, query: str, *, level: float | None = 0.95) -> pl.DataFrame:
         """Answer a SELECT over the table `release`. Aggregates have limits and notes beside them,

@@ -29,7 +29,6 @@ from dpublish.releases.frames import (
     Answers,
     counted_table,
     generator_of,
-    marginal_frame,
     marginal_shape,
     named_columns,
     rows_to_draw,
@@ -242,6 +241,8 @@ class IntervalTreeRelease(AggregatesRelease):
         """How many rows satisfy a predicate that was read, which may be none of those there can
         be."""
         cells = self._cells
+        if (none := self.ruled_out(node, level)) is not None:
+            return none
         selection = select(node, cells.domain)
         absent = self._of_absent(node)
         if not selection.touched and absent == "none":
@@ -309,7 +310,7 @@ class IntervalTreeRelease(AggregatesRelease):
         found = self.answer(*cells.corners(places), check_level(level))
         if self._absent is not None and len(self.columns) == 1:
             found = Answers.joined([found, self._absent_rows(check_level(level))])
-        return marginal_frame(cells.domain, places, found.figures())
+        return self.by_columns(places, found.figures())
 
     def without_value(self, *, level: float = 0.95) -> Estimate:
         """How many rows lack a value (of one of several columns: of at least one)."""

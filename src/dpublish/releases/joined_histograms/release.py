@@ -34,6 +34,7 @@ from dpublish.query.predicate import (
     parse_predicate,
     parse_select,
 )
+from dpublish.query.ruled import RULED_OUT
 from dpublish.query.sql_limits import CellsSay, answer_sql
 from dpublish.releases.aggregates import places_named
 from dpublish.releases.bundle.manifest import read_domain, table
@@ -56,7 +57,6 @@ from dpublish.releases.resampled import ResampledRelease, noise_like
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-RULED_OUT = "a rule of the schema says that there are none"
 DRAWN = 200_000
 POOL = 200_000
 """Rows drawn from the model where its exact table is too large."""

@@ -24,7 +24,6 @@ from dpublish.releases.frames import (
     cell_frame,
     counted_table,
     decode_cells,
-    marginal_frame,
     marginal_shape,
     named_columns,
     read_columns,
@@ -119,6 +118,8 @@ class SyntheticRelease(CellsRelease):
         """
         self._check_level(level)
         node = parse_predicate(predicate, self.domain)
+        if (none := self.ruled_out(node, level)) is not None:
+            return none
         selection = select(node, self.domain)
         found = selection.cover(
             lambda index: decode_cells(self.cells, self.domain, index), len(self.cells)
@@ -179,8 +180,7 @@ class SyntheticRelease(CellsRelease):
         reach = np.maximum(counts - low, high - counts)
         near = reach <= self._bound * (1 + 1e-9)
         error = np.minimum(np.where(near, self._bound, reach), high - low) / 2
-        return marginal_frame(
-            self.domain,
+        return self.by_columns(
             places,
             {"count": counts, "standard_error": error, "low": low, "high": high},
         )

@@ -21,7 +21,8 @@ from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Basis, Estimate, Measure, check_level
 from dpublish.models.noisy_counts import normal_quantile
 from dpublish.models.public_rows import encode_public, frame_digest, read_public, with_truth
-from dpublish.query.predicate import parse_sql
+from dpublish.query.predicate import parse_predicate, parse_sql
+from dpublish.query.ruled import RULED_OUT, Ruled
 from dpublish.releases.base import Release
 from dpublish.releases.bundle.manifest import digest, table, text, whole
 from dpublish.releases.frames import free_name, generator_of, rows_to_draw
@@ -184,6 +185,9 @@ class WeightedRowsRelease(Release):
         """
         values, present, measure = self._values(expression)
         chosen = None if where is None else self._condition(where)
+        if measure == "share" and self._ruled_out(expression, where):
+            level = check_level(level)
+            return Estimate(0.0, 0.0, 0.0, 0.0, level, measure, "counted", note=RULED_OUT)
         question = self._question(expression, where, values, present, chosen)
         if chosen is not None:
             present = present & chosen
@@ -194,6 +198,20 @@ class WeightedRowsRelease(Release):
                 "publish a histogram or joined-histograms over these columns."
             )
         return self._mean(values, present, level, question, share=measure == "share")
+
+    def _ruled_out(self, condition: str, where: str | None) -> bool:
+        """Whether a rule of the schema says that no row meets a condition of those that meet
+        another."""
+        domain = Domain(tuple(self.features.axes))
+        ruled = Ruled.read(self.manifest.get("rules", []), domain)
+        if not ruled.broken:
+            return False
+        try:
+            both = condition if where is None else f"({condition}) and ({where})"
+            given = where is not None and ruled.forbid(parse_predicate(where, domain))
+            return not given and ruled.forbid(parse_predicate(both, domain))
+        except QueryError:  # of other columns, or more than a condition
+            return False
 
     def _met(self, values: Floats, present: NDArray[np.bool_]) -> bool:
         """Whether any public row that has a weight meets a condition."""

@@ -35,7 +35,7 @@ from dpublish.query.masks import Coverage, cover_table
 from dpublish.query.predicate import Node, columns_of, parse_predicate
 from dpublish.releases.aggregates import AggregatesRelease
 from dpublish.releases.bundle.manifest import fraction, read_domain, table, text, whole
-from dpublish.releases.frames import marginal_frame, marginal_shape, named_columns
+from dpublish.releases.frames import marginal_shape, named_columns
 from dpublish.workloads.query_classes import (
     Intervals,
     Marginals,
@@ -154,6 +154,8 @@ class WorkloadRelease(AggregatesRelease):
         allow for all or none of a bin that is cut."""
         check_level(level)
         node = parse_predicate(predicate, self.domain)
+        if (none := self.ruled_out(node, level)) is not None:
+            return none
         if self.lists:
             return self._nearest(node).estimate(node, level=level)
         found, value, variance = self._measured(node)
@@ -174,9 +176,7 @@ class WorkloadRelease(AggregatesRelease):
         if self.lists:
             return self._holding(tuple(places)).marginal(*columns, level=level)
         value, variance = self._estimated(tuple(places))
-        return marginal_frame(
-            self.domain, places, self._figures(value.reshape(-1), variance, level)
-        )
+        return self.by_columns(places, self._figures(value.reshape(-1), variance, level))
 
     def answers(self, *, level: float = 0.95) -> pl.DataFrame:
         """The answers to the list that the release was made for, in its order: query, count,
