@@ -165,3 +165,33 @@ def test_show_lists_rules_totals_and_how_bins_widen(shop: Path, dpublish: Comman
     assert "Rule: age < 15 implies not married (civil code)" in shown
     assert "Total: 40 rows with married (census)" in shown
     assert "in 3 bins that widen by a factor" in shown
+
+
+def test_check_says_which_rule_cuts_a_declared_bin(shop: Path, dpublish: Command) -> None:
+    text = """
+[dataset]
+name = "people"
+size = 100
+[columns.age]
+kind = "integer"
+lower = 0
+upper = 99
+missing = true
+BINS
+[columns.married]
+kind = "categorical"
+levels = ["no", "yes"]
+outside = "other"
+[[rules]]
+if = "age < 15"
+then = "married = 'no'"
+"""
+    for bins, refused in (("bins = 4", True), ("edges = [0, 15, 99]", False), ("", False)):
+        (shop / "rule.toml").write_text(text.replace("BINS", bins))
+        shown = dpublish("schema", "check", "rule.toml")
+        assert shown.code == 0
+        said = "joined-histograms refuses the rule 'age < 15 implies"
+        assert (said in " ".join((shown.out + shown.err).split())) is refused
+        assert ("notes" in dpublish("schema", "check", "rule.toml", "--json").document) is refused
+        words = ("plan", "--schema", "rule.toml", "--method", "joined-histograms", "-e", "1")
+        assert dpublish(*words).code == (2 if refused else 0)

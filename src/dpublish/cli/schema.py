@@ -223,6 +223,7 @@ def check(
             f"{path}: complete. {len(found.schema.columns)} columns, {_unit_words(found.schema)}.",
             style="green",
         )
+        screen.notes(found.notes)
 
 
 @asks(

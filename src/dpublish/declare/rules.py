@@ -171,6 +171,26 @@ def with_cuts(axis: Axis, facts: Sequence[Fact], domain: Domain) -> Axis:
     return replace(axis, edges=tuple(sorted({*axis.edges, *inside})))
 
 
+def cut_bins(rules: Sequence[Rule], columns: Mapping[str, Column], schema_name: str) -> list[Rule]:
+    """The rules that compare with a number inside a declared bin, so that counts of such bins do
+    not tell which rows break them."""
+    out = []
+    for rule in rules:
+        named = [columns[name] for name in rule.columns]
+        whole = _coarse(named, schema_name)
+        pairs = zip(named, whole.axes, strict=True)
+        parts = Domain(
+            tuple(
+                axis if one.bins or one.edges else with_cuts(axis, [rule], whole)
+                for one, axis in pairs
+            )
+        )
+        found = cells_where(rule, parts)
+        if found is not None and found.cut.any():
+            out.append(rule)
+    return out
+
+
 def exact_domain(facts: Sequence[Fact], columns: Mapping[str, Column], schema_name: str) -> Domain:
     """The columns of rules or totals, over parts that none of them cuts."""
     names = dict.fromkeys(name for fact in facts for name in fact.columns)

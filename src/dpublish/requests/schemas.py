@@ -217,12 +217,15 @@ class Checked:
 
     schema: Schema | None
     problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    """What stops some methods alone."""
 
     def to_json(self) -> Mapping[str, Any]:
         return {
             "schema": None if self.schema is None else self.schema.name,
             "ok": not self.problems,
             "problems": list(self.problems),
+            **({"notes": list(self.notes)} if self.notes else {}),
         }
 
 
@@ -238,10 +241,12 @@ class CheckSchema(Request, verb="schema check"):
         from dpublish.declare.schema import Schema
 
         schema, problems = Schema.examine(self.path)
+        notes: list[str] = []
         if schema is not None:
             problems += _incomplete(schema)
             problems += [] if self.data is None else _absent_columns(schema, self.data)
-        return Checked(schema=schema, problems=tuple(problems))
+            notes += [] if problems else _cut_bins(schema)
+        return Checked(schema=schema, problems=tuple(problems), notes=tuple(notes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,6 +309,16 @@ def _incomplete(schema: Schema) -> list[str]:
         except SchemaError as error:
             problems.append(str(error))
     return problems
+
+
+def _cut_bins(schema: Schema) -> list[str]:
+    from dpublish.declare.rules import cut_bins
+
+    return [
+        f"joined-histograms refuses the rule '{rule.describe()}': it compares with a number inside "
+        "a declared bin. Declare edges with that number."
+        for rule in cut_bins(schema.rules, schema.columns, schema.name)
+    ]
 
 
 def _absent_columns(schema: Schema, data: str) -> list[str]:

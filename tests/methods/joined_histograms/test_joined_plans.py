@@ -135,6 +135,23 @@ def test_a_target_with_many_levels_becomes_a_column() -> None:
     schema = Schema.from_toml(
         '[dataset]\nname = "t"\ntarget = "n"\nsize = 9\n[columns.n]\nkind = "integer"\nlower = '
         "0\nupper = 99\n"
+def test_a_target_with_one_level_is_refused() -> None:
+    text = (
+        '[dataset]\nname = "t"\nsize = 900\n{target}\n'
+        '[columns.a]\nkind = "categorical"\nlevels = ["x"]\nmissing = true\n'
+        '[columns.b]\nkind = "boolean"\n'
+    )
+    named = Schema.from_toml(text.format(target='target = "a"'))
+    plain = Schema.from_toml(text.format(target=""))
+    for method, schema in (
+        (dp.JoinedHistograms(), named),
+        (dp.JoinedHistograms(target="a"), plain),
+    ):
+        with pytest.raises(PlanError, match=r"'a' has one level only.* target = \"none\""):
+            method.plan(schema, Cost.pure(1))
+    dp.JoinedHistograms(target="none").plan(named, Cost.pure(1))
+
+
         '[columns.b]\nkind = "boolean"\n'
     )
     plan = dp.JoinedHistograms().plan(schema, Cost.pure(1))

@@ -563,6 +563,11 @@ def _column_names(method: JoinedHistograms, schema: Schema) -> tuple[str, ...]:
         )
     for i, name in enumerate(names):
         schema.column(name)
+    if domain.axis(name).base < 2:
+        raise PlanError(
+            f"Target '{name}' has one level only, so there is nothing to tell apart. Choose "
+            'another target, or target = "none".'
+        )
         if name in names[:i]:
             raise PlanError(f"Column '{name}' is named twice.")
     return names
