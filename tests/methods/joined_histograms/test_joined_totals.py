@@ -272,3 +272,40 @@ def test_corrections_are_best_and_unbiased() -> None:
     amounts = generator.normal(0, 1, (5, 2))
     less = (gain @ rows @ covariance) @ amounts.ravel()
     assert found.less(amounts).ravel() == pytest.approx(less)
+
+
+def test_limits_lie_within_what_totals_leave(tmp_path: Path) -> None:
+    """Of 4,000 rows 2,100 are in r0: the other regions share 1,900, whatever noise says, and all
+    rows are known."""
+    text = SCHEMA.format(target='target = "work"', neighbours="add-remove-one")
+    text = text.replace('"r3"]', '"r3"]\nmissing = true')
+    text += '[[totals]]\nrows = 4000\nsource = "census"\n'
+    text += '[[totals]]\nrows = 2100\nsource = "census"\nwhere = "region = \'r0\'"\n'
+    text += '[[totals]]\nrows = 150\nsource = "census"\nwhere = "work = \'yes\'"\n'
+    frame = pl.DataFrame(people()).with_columns(
+        region=pl.Series(["r0"] * 2100 + ["r1"] * 1890 + [None] * 10),
+        work=pl.Series(["yes"] * 150 + ["no"] * 3850),
+    )
+    release = publish(tmp_path, frame, Schema.from_toml(text), 3, epsilon="1/50")
+    whole = release.estimate("true")
+    assert (whole.value, whole.low, whole.high, whole.note) == (4000, 4000, 4000, KNOWN)
+    assert release.sql("select count(*) as n from release")["n_note"][0] == KNOWN
+    rest = release.estimate("region = 'r1'")
+    assert 0 <= rest.low < rest.value <= rest.high <= 1900
+    assert release.estimate("region in ('r1', 'r2') and age < 90").high <= 1900
+    assert release.estimate("region = 'r1' or work = 'yes'").high <= 1900 + 150
+    for where in ("work = 'yes' and region = 'r1'", "work = 'yes' and age >= 3"):
+        assert release.estimate(where).high <= 150
+    # at least 1,950 of the 2,100 do not work
+    assert release.estimate("not work = 'yes' and region = 'r0'").low >= 1950
+    for columns in (("region",), ("region", "work"), ("work",)):
+        table = release.marginal(*columns)
+        assert (table["low"] <= table["count"]).all()
+        assert (table["count"] <= table["high"]).all()
+    assert release.marginal("region").filter(pl.col("region") != "r0")["high"].max() <= 1900
+    crossed = release.marginal("region", "work")
+    assert crossed.filter(pl.col("work") == "yes")["high"].max() <= 150
+    without = publish(
+        tmp_path, frame, Schema.from_toml(text.split("[[totals]]")[0]), 3, epsilon="1/50"
+    )
+    assert without.estimate("true").note != KNOWN

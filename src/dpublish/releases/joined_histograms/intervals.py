@@ -38,6 +38,7 @@ from dpublish.models.junction_tree.model_error import block_mask, count_boxes, l
 from dpublish.query.linear_condition import least_and_most
 from dpublish.query.masks import cover_table
 from dpublish.query.predicate import And, Constant, Node, Or, Plane, columns_of
+from dpublish.releases.joined_histograms.known_limits import KnownLimits, within
 
 MAX_CELLS = 1 << 22
 MAX_PARTS = 4
@@ -122,6 +123,8 @@ class Intervals:
         self.target, self.noise = measured.target, measured.noise
         self._labels = measured.labels
         self.combined = cache(self._combine)
+        self._left = KnownLimits(measured, domain)
+        self._total_known = any(not one.where for one in measured.totals)
 
     def table_of(self, features: Sequence[int], *, by_label: bool) -> MeasuredTable | None:
         """What was counted of some columns together, by label or not: that with least noise."""
@@ -136,7 +139,15 @@ class Intervals:
         found = self.open_range(node, 1 - level)
         low, high, error = (np.asarray(end) for end in (found.low, found.high, found.error))
         first, last = possible(low, high, error, self._most)
-        return Range(float(first), float(last), found.error, found.note)
+        least, most = self.certain(node)
+        if least == most:
+            return Range(least, most, 0.0, KNOWN)
+        ends = np.clip([float(first), float(last)], least, most).tolist()
+        return Range(ends[0], ends[1], found.error, found.note)
+
+    def certain(self, node: Node) -> tuple[float, float]:
+        """The least and the most rows of a condition that public totals allow, with no noise."""
+        return self._left.certain(node, self._most)
 
     def counted_cells(self, columns: Sequence[int]) -> Floats | None:
         """The unbiased counts of the cells of one column, or of columns counted together; None
@@ -163,16 +174,20 @@ class Intervals:
         target)."""
         if column == self.target:
             value, covariance = self.label_counts()
-            error = np.sqrt(np.diag(covariance))
+            error, left = np.sqrt(np.diag(covariance)), self._left.of(None)
+            ends = None if left is None else tuple(end[0] for end in left.of_cells())
         else:
             found = self.combined(column, by_label=False)
             value, error = found.value[:, 0], np.sqrt(found.level_variances()[:, 0])
-        return self._spread(value, error, level)
+            left = self._left.of(column)
+            ends = None if left is None else left.of_levels()
+        return within(self._spread(value, error, level), ends)
 
     def column_label_ranges(self, column: int, level: float) -> tuple[Floats, Floats, Floats]:
         """The same of every level and label: levels x labels."""
-        found = self.combined(column, by_label=True)
-        return self._spread(found.value, np.sqrt(found.level_variances()), level)
+        found, left = self.combined(column, by_label=True), self._left.of(column)
+        spread = self._spread(found.value, np.sqrt(found.level_variances()), level)
+        return within(spread, None if left is None else left.of_cells())
 
     def table_ranges(
         self, features: Sequence[int], level: float, *, by_label: bool
@@ -433,12 +448,13 @@ class Intervals:
         (least, first), (most, second) = (self._known(mask, answer) for mask in (inside, touched))
         widths = [half_width(variance, alpha / 2, self.noise) for variance in (first, second)]
         # what is known without noise is not rounded outwards
+        mask_of_all = bool(inside.all())
         low = float(integer_rows(least - widths[0], least)[0]) if first else least
         high = float(integer_rows(most, most + widths[1])[1]) if second else most
         error = math.sqrt(max(0.0, first, second))
         error += max(0.0, most - least) / (2 * quantile(alpha / 2, self.noise))
         note = MEASURED if (least, first) == (most, second) else CUT
-        if self._measured.known and not error:
+        if (self._measured.known or (self._total_known and mask_of_all)) and not error:
             note = KNOWN
         return Range(low, max(low, high), error, note)
 
@@ -462,7 +478,8 @@ class Intervals:
     def total_range(self, alpha: float) -> Range:
         """The number of rows: public, or from all tables."""
         if self._measured.total is not None:
-            return Range(float(self._measured.total), float(self._measured.total), 0.0)
+            note = KNOWN if self._total_known else MEASURED
+            return Range(float(self._measured.total), float(self._measured.total), 0.0, note)
         counts, covariance = self.label_counts()
         value, variance = float(counts.sum()), float(covariance.sum())
         width = half_width(variance, alpha / 2, self.noise)

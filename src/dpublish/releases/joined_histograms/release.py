@@ -187,6 +187,8 @@ class JoinedRelease(ResampledRelease):
         found = self.intervals.range_of(node, level)
         if found.low == found.high and not found.error:  # known: the model has it but for rounding
             value = found.low
+        least, most = self.intervals.certain(node)
+        value = min(max(value, least), most)  # where the model meets public totals but for rounding
         return Estimate(
             value,
             found.error,
