@@ -7,7 +7,7 @@ what the gate debits, and (as JSON) what the manifest of the release quotes.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Generic
@@ -57,6 +57,25 @@ def as_json(value: Any) -> Any:
 
 
 S = TypeVar("S", bound=Settings, covariant=True, default=Any)
+
+
+def some_of(names: Sequence[str], most: int = 5) -> str:
+    """Names for a sentence: a few of them, and how many more there are.
+
+    >>> some_of(["a", "b", "c"], 2), some_of(["a", "b"])
+    ('a, b and 1 more', 'a, b')
+    """
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def some(number: int, what: str) -> str:
+    """A number of things.
+
+    >>> some(1, "public total"), some(2500, "pair")
+    ('1 public total', '2,500 pairs')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 @dataclass(frozen=True, kw_only=True)

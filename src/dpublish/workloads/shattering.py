@@ -272,12 +272,15 @@ def limit_sentence(
     )
     if expected < 1e-3:
         return []
-    text = (
-        f"Nobody can keep the largest error {what} below {two_digits(expected)} rows in expectation"
-    )
+    text = f"Nobody can keep the largest error {what} below {_rows(expected)} in expectation"
     if likely > 0:
-        text += f", or below {two_digits(likely)} rows with probability 95%,"
+        text += f", or below {_rows(likely)} with probability 95%,"
     return [f"{text} on every data set ({why})."]
+
+
+def _rows(bound: float) -> str:
+    said = two_digits(bound)
+    return f"{said} {'row' if said == '1' else 'rows'}"
 
 
 def two_digits(bound: float, *, up: bool = False) -> str:

@@ -37,6 +37,10 @@ def test_plans_name_workload_for_as_many_pairs_as_it_counts_well() -> None:
         plan = dp.JoinedHistograms().plan(dp.Schema.from_toml(head + text), Cost.pure("1/10"))
         said[rows] = plan.text()
     assert "take workload" not in said[200]
+    head = '[dataset]\nname = "t"\nneighbours = "replace-one"\nsize = 4000\n'
+    plan = dp.JoinedHistograms().plan(dp.Schema.from_toml(head + text), Cost.pure("1/10"))
+    assert "it counts one pair with an error of about " in plan.text()
+    assert "1 pairs" not in plan.text()
     # 16 cells of 1,250 rows each; a pair is off by 20 rows on average, six of them by 120
     assert "at most 6 pairs of columns are all that is asked for, take workload" in said[20_000]
     assert "counts all 28 pairs" in said[1_000_000]
@@ -131,10 +135,6 @@ def test_unknown_columns_and_items_are_refused() -> None:
         dp.JoinedHistograms().plan(baskets, Cost.pure(1))
 
 
-def test_a_target_with_many_levels_becomes_a_column() -> None:
-    schema = Schema.from_toml(
-        '[dataset]\nname = "t"\ntarget = "n"\nsize = 9\n[columns.n]\nkind = "integer"\nlower = '
-        "0\nupper = 99\n"
 def test_a_target_with_one_level_is_refused() -> None:
     text = (
         '[dataset]\nname = "t"\nsize = 900\n{target}\n'
@@ -152,6 +152,10 @@ def test_a_target_with_one_level_is_refused() -> None:
     dp.JoinedHistograms(target="none").plan(named, Cost.pure(1))
 
 
+def test_a_target_with_many_levels_becomes_a_column() -> None:
+    schema = Schema.from_toml(
+        '[dataset]\nname = "t"\ntarget = "n"\nsize = 9\n[columns.n]\nkind = "integer"\nlower = '
+        "0\nupper = 99\n"
         '[columns.b]\nkind = "boolean"\n'
     )
     plan = dp.JoinedHistograms().plan(schema, Cost.pure(1))
@@ -215,3 +219,15 @@ def test_the_plan_of_a_pure_cost_names_a_delta_where_it_halves_the_noise(
     both = dp.JoinedHistograms().plan(declared, Cost.approximate(1, "1e-9"))
     ratio = both.forecast["pair_deviation"] / alone.forecast["pair_deviation"]
     assert ratio < 0.6 or not offered
+
+
+def test_plans_of_many_columns_name_some_of_them() -> None:
+    text = "".join(
+        f'[columns.c{i}]\nkind = "real"\nlower = 0\nupper = 1\nmissing = true\n' for i in range(200)
+    )
+    head = '[dataset]\nname = "t"\nneighbours = "replace-one"\nsize = 900\n'
+    plan = dp.JoinedHistograms().plan(Schema.from_toml(head + text), Cost.pure(1))
+    said = [one for one in (*plan.sentences, *plan.warnings) if "c0" in one]
+    assert len(said) == 2
+    assert all("of c0, c1, c2, c3, c4 and 195 more" in one for one in said)
+    assert not any("c5" in one for one in said)

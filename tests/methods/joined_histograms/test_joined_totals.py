@@ -183,8 +183,12 @@ def test_what_cannot_be_held_to_is_said(tmp_path: Path) -> None:
     total = '[[totals]]\nrows = 2\nwhere = "age < 15"\nsource = "census"\n'
     cut = Schema.from_toml(text.replace("upper = 99", "upper = 99\nbins = 4") + total)
     assert any("cuts a declared bin" in said for said in method.plan(cut, cost).warnings)
-    dropping = Schema.from_toml(text.replace("missing = true", "") + total)
-    assert any("rows may be left out" in said for said in method.plan(dropping, cost).warnings)
+    dropping = Schema.from_toml(
+        text.replace("missing = true", "").replace('"yes"]', '"yes"]\noutside = "drop"') + total
+    )
+    (said,) = method.plan(dropping, cost).warnings
+    assert "rows may be left out" in said
+    assert said.endswith('Declare missing = true for age, and outside = "other" for work.')
     units = text.replace("[columns.region]", 'unit = "id"\nmax_rows_per_unit = 2\n[columns.region]')
     found = method.plan(Schema.from_toml(units + total), cost)
     assert any("too many" in said for said in found.warnings)
@@ -197,7 +201,7 @@ def test_a_histogram_takes_the_number_of_all_rows(tmp_path: Path) -> None:
     plan = dp.Histogram(columns=["region", "work"]).plan(one, cost)
     assert plan.settings.count_epsilon == 0
     assert any("4,000 rows in all (census)" in said for said in plan.sentences)
-    assert any("1 of 2 public totals are not used" in said for said in plan.warnings)
+    assert any("1 of 2 public totals is not used" in said for said in plan.warnings)
     curator = dp.Curator(
         pl.DataFrame(people()),
         one,

@@ -32,7 +32,7 @@ from dpublish.methods.draws import (
 from dpublish.methods.field_types import Interval, require_columns, require_pure
 from dpublish.noise.base import Noise
 from dpublish.privacy.cost import Cost, exact
-from dpublish.privacy.plan import Plan, Settings, hidden
+from dpublish.privacy.plan import Plan, Settings, hidden, some, some_of
 
 DEFAULT_MAX_SUPPORT, LARGEST_SUPPORT = 50_000_000, 10**9
 """False cells that a plan may expect: noise refuses 2^30, after the debit."""
@@ -460,7 +460,8 @@ def unused_totals(schema: Schema, domain: Domain) -> tuple[str, ...]:
     if not unused:
         return ()
     return (
-        f"{len(unused)} of {len(schema.totals)} public totals are not used: a histogram takes that "
+        f"{len(unused)} of {some(len(schema.totals), 'public total')} "
+        f"{'is' if len(unused) == 1 else 'are'} not used: a histogram takes that "
         "of all rows, where none is left out. Joined histograms are held to totals of conditions.",
     )
 
@@ -469,10 +470,9 @@ def collapsed_warnings(names: Sequence[str]) -> tuple[str, ...]:
     """Numeric columns that a rule gave one bin."""
     if not names:
         return ()
-    shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
     return (
-        f"So many columns leave one bin for {shown}: nothing is told apart by them. Choose fewer "
-        "columns, give bins = ..., or declare bins.",
+        f"So many columns leave one bin for {some_of(names)}: nothing is told apart by them. "
+        "Choose fewer columns, give bins = ..., or declare bins.",
     )
 
 

@@ -40,7 +40,7 @@ from dpublish.models.linear_features import WeightFeatures
 from dpublish.privacy.budget_split import BudgetSplit
 from dpublish.privacy.cost import Cost, exact, positive
 from dpublish.privacy.gaussian import EXTRA_VARIANCE
-from dpublish.privacy.plan import Plan
+from dpublish.privacy.plan import Plan, some
 
 # Plans of importance weights in words.
 
@@ -75,7 +75,8 @@ def moment_sentences(
     if settings.rounds:
         deviation = math.sqrt(amounts.variance(amounts.pair_table))
         lines.append(
-            f"{settings.rounds} pairs of columns are chosen privately and counted with noise of "
+            f"{some(settings.rounds, 'pair')} of columns "
+            f"{'is' if settings.rounds == 1 else 'are'} chosen privately and counted with noise of "
             f"standard deviation "
             f"{deviation:.3g}."
         )

@@ -22,6 +22,7 @@ from dpublish.methods.joined_histograms.public_table import (
     load_public,
 )
 from dpublish.methods.joined_histograms.structure import table_parts
+from dpublish.methods.joined_histograms.words import quantile_warning, unused_totals
 from dpublish.methods.joined_histograms.workload import (
     Workload,
     declared_triples,
@@ -33,7 +34,7 @@ from dpublish.models.junction_tree.measured import MAX_ROUNDS
 from dpublish.privacy.budget_split import BudgetSplit, Law
 from dpublish.privacy.cost import Cost, exact, largest_rho
 from dpublish.privacy.gaussian import EXTRA_VARIANCE, Steps, largest_gaussian_rho
-from dpublish.privacy.plan import Plan, Settings, as_json, hidden
+from dpublish.privacy.plan import Plan, Settings, as_json, hidden, some_of
 
 if TYPE_CHECKING:
     from dpublish.methods.joined_histograms.mechanism import JoinedHistograms
@@ -256,7 +257,7 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
     ]
     if adaptive:
         sentences.append(
-            f"The bins of {', '.join(adaptive)} are found from the rows, with noise, for "
+            f"The bins of {some_of(adaptive)} are found from the rows, with noise, for "
             f"{float(bin_share):.3g} of the cost: about {bins} each, narrow where rows are."
         )
     if pair_deviation is not None:
@@ -310,7 +311,7 @@ def plan_joined(method: JoinedHistograms, schema: Schema, cost: Cost) -> Plan[Jo
             if name in adaptive
         )
         if quantile_noise(noisiest, method.bins * labels, size) > QUANTILE_NOISE[budget.law]:
-            warnings.append(_quantile_warning(adaptive, cost))
+            warnings.append(quantile_warning(adaptive, cost))
     return Plan(
         method=method.method,
         kind=method.kind,
@@ -345,19 +346,6 @@ def quantile_noise(deviation: float, cells: int, rows: int) -> float:
     """The noise of all cells of a column, added up, in parts of the rows: ranks move by some of
     it."""
     return deviation * math.sqrt(cells) / rows
-
-
-def _quantile_warning(adaptive: tuple[str, ...], cost: Cost) -> str:
-    instead = (
-        "A delta beside epsilon, such as 1e-9, makes the noise smaller where there are many "
-        "columns; so do fewer columns, or an interval tree of the column whose quantiles matter."
-        if cost.kind == "pure"
-        else "Publish fewer columns, or an interval tree of the column whose quantiles matter."
-    )
-    return (
-        f"There are few rows for this budget: quantiles of {', '.join(adaptive)} may be off by "
-        f"more than 0.02 in rank. {instead}"
-    )
 
 
 def _column_share(method: JoinedHistograms, part: Fraction, *, tight: bool) -> Fraction:
@@ -406,15 +394,7 @@ def _totals(
     if not schema.totals:
         return ()
     if schema.unit.column is not None or not keeps_every_row(domain):
-        warnings.append(
-            "The public totals are not used: rows may be left out ("
-            + (
-                "of units that have too many"
-                if schema.unit.column is not None
-                else 'outside = "drop", or missing values without missing = true'
-            )
-            + "), and a total is that of all rows."
-        )
+        warnings.append(unused_totals(schema, domain))
         return ()
     spoken = [total for total in schema.totals if set(total.columns) <= set(domain.names)]
     place = None if target is None else domain.names.index(target)
@@ -563,11 +543,6 @@ def _column_names(method: JoinedHistograms, schema: Schema) -> tuple[str, ...]:
         )
     for i, name in enumerate(names):
         schema.column(name)
-    if domain.axis(name).base < 2:
-        raise PlanError(
-            f"Target '{name}' has one level only, so there is nothing to tell apart. Choose "
-            'another target, or target = "none".'
-        )
         if name in names[:i]:
             raise PlanError(f"Column '{name}' is named twice.")
     return names
@@ -588,6 +563,11 @@ def _target(
     labels = domain.axis(name).cardinality
     if len(domain.names) == 1:
         return None
+    if domain.axis(name).base < 2:
+        raise PlanError(
+            f"Target '{name}' has one level only, so there is nothing to tell apart. Choose "
+            'another target, or target = "none".'
+        )
     if labels > MAX_LABELS:
         warnings.append(
             f"The target '{name}' has {labels} levels; histograms are crossed with at most "

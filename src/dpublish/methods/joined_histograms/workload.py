@@ -46,15 +46,22 @@ def lists_of_pairs(shape: Sequence[int], rows: int | None, budget: BudgetSplit) 
     most = min(len(sizes), math.floor(room if laplace else room**2))
     if most < 1:
         return []
-    off = f"{typical * budget.deviation(Fraction(1, most)):,.3g} rows a cell"
+    error = f"{typical * budget.deviation(Fraction(1, most)):,.3g}"
+    off = f"{error} {'row' if error == '1' else 'rows'} a cell"
     if most == len(sizes):
         return [
             "If cells of pairs of columns are all that is asked for, take workload: it counts all "
             f"{most:,} pairs of so few columns with an error of about {off}."
         ]
+    if most == 1:
+        return [
+            "If the cells of one pair of columns are all that is asked for, take workload: it "
+            f"counts one pair with an error of about {off}."
+        ]
     return [
-        f"If cells of at most {most:,} pairs of columns are all that is asked for, take workload, "
-        f"which counts {most:,} with an error of about {off}, and fewer with less."
+        f"If the cells of at most {most:,} pairs of columns are all that is asked for, take "
+        f"workload: it counts {most:,} pairs with an error of about {off}, and fewer pairs with a "
+        "smaller one."
     ]
 
 
