@@ -59,6 +59,10 @@ class Says(Protocol):
         """The rows of every line."""
         ...
 
+    def more(self, asked: Grouped, lines: pl.DataFrame) -> pl.DataFrame:
+        """Lines that the release can speak of beside those of its own table."""
+        ...
+
     def count(self, rows: Any, level: float) -> Estimate: ...
 
     def known(self, tree: Tree, rows: Any) -> Any:
@@ -104,6 +108,7 @@ class _Answers:
             self._problem = f"{_MANY}. {_WEIGHTS}"
             return lines
         try:
+            lines = self._with_more(asked, lines)
             self._rows = self.says.rows(asked, lines)
         except QueryError as error:
             self._problem = f"no limits: {str(error).rstrip('.')}. {_WEIGHTS}"
@@ -119,6 +124,22 @@ class _Answers:
             made.append(pl.Series(name, values, dtype=pl.Float64))
         self._refuse_reckoning(asked)
         return lines.with_columns(made)
+
+    def _with_more(self, asked: Grouped, lines: pl.DataFrame) -> pl.DataFrame:
+        """Also the lines that the release alone knows of, if it can answer all that is asked of
+        them."""
+        more = self.says.more(asked, lines)
+        known = [not isinstance(one, exp.Min | exp.Max) for one in asked.aggregates.values()]
+        if not more.height or not known or not all(known):
+            return lines
+        for number, rows in enumerate(self.says.rows(asked, more)):
+            try:
+                for tree in asked.aggregates.values():
+                    self._asked(tree, rows, self.level)
+            except QueryError:
+                continue
+            lines = pl.concat([lines, more[number : number + 1]])
+        return lines
 
     def _refuse_reckoning(self, asked: Grouped) -> None:
         """A quantile of dates is a date: nothing can be added to it or divided by."""
@@ -359,6 +380,9 @@ class CellsSay:
         shown_lines = lines.select(list(asked.groups)).iter_rows() if groups else [()]
         test = cache(lambda place, codes: _test(place, domain.axes[place], sorted(codes)))
         return [_rows(where, groups, domain, line, test) for line in shown_lines]
+
+    def more(self, asked: Grouped, lines: pl.DataFrame) -> pl.DataFrame:
+        return lines.clear()
 
     def count(self, rows: Where, level: float) -> Estimate:
         return self.release.count_of(rows, level)

@@ -18,7 +18,7 @@ from dpublish.arrays import Floats
 from dpublish.errors import QueryError
 from dpublish.estimate import Basis, Estimate, check_level, plain
 from dpublish.models.noisy_counts import normal_quantile
-from dpublish.releases.weighted_rows.intervals import code_ranges
+from dpublish.releases.weighted_rows.intervals import Limits, code_ranges
 
 if TYPE_CHECKING:
     from dpublish.releases.weighted_rows.release import WeightedRowsRelease
@@ -63,10 +63,9 @@ def note_of(basis: Basis, variant: str, model: tuple[float, float] | None = None
     )
 
 
-def careful(found: Estimate, counted: tuple[float, float] | None) -> tuple[str, ...]:
-    """What should make a reader careful: theorem 3 of the paper, the estimate tends to what the
-    weights say, the truth only as far as their model holds. `counted` is the interval of what was
-    counted, before it was widened to the value."""
+def careful(found: Estimate, by_weights: float, counted: Limits | None) -> tuple[str, ...]:
+    """What should make a reader careful: theorem 3 of the paper, what the weights say tends to
+    their model, and the truth only as far as that holds. `by_weights` is what they say."""
     explained, shrinkage, rows = (
         float(found.details[name]) for name in ("explained", "shrinkage", "effective_rows")
     )
@@ -78,11 +77,14 @@ def careful(found: Estimate, counted: tuple[float, float] | None) -> tuple[str, 
                 "The columns that the weights were fitted on explain "
                 f"{explained:.0%} of its variation over the public rows."
             )
-    if counted is not None and not counted[0] <= found.value <= counted[1]:
+    slack = 1e-12 * abs(by_weights)
+    if counted is not None and (
+        by_weights < counted.low - slack or by_weights > counted.high + slack
+    ):
         lines.append(
-            f"The weights do not reproduce what was counted here, {plain(counted[0])} to "
-            f"{plain(counted[1])}: it may be rare among "
-            "the public rows, or weights were cut or held back."
+            f"The weights say {plain(by_weights)} and do not reproduce what was counted here, "
+            f"{plain(counted.low)} to {plain(counted.high)}, which the value is taken from: it may "
+            "be rare among the public rows, or weights were cut or held back."
         )
     if abs(shrinkage) > max(found.standard_error, 1e-12):
         lines.append(

@@ -74,13 +74,11 @@ class Limits:
 
 def held(mean: float, limits: Limits, *, silent: bool) -> tuple[float, float, float]:
     """A mean of weighted rows and its limits by what was counted; `silent` where no weight can tell
-    what no public row has, so that what was counted says it alone."""
-    if silent:
-        return (limits.low + limits.high) / 2, limits.low, limits.high
+    what no public row has. Then, and where weights miss what was counted, that says it alone."""
     end = min(max(mean, limits.low), limits.high)
-    if math.isclose(mean, end, rel_tol=1e-12):  # weights add up to 1 but for rounding
-        mean = end
-    return mean, min(limits.low, mean), max(limits.high, mean)
+    if silent or (limits.basis == "counted" and not math.isclose(mean, end, rel_tol=1e-12)):
+        end = (limits.low + limits.high) / 2
+    return end, limits.low, limits.high
 
 
 class CountedLimits:

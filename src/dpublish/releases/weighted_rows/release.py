@@ -21,6 +21,7 @@ from dpublish.errors import BundleError, QueryError
 from dpublish.estimate import Basis, Estimate, Measure, check_level
 from dpublish.models.noisy_counts import normal_quantile
 from dpublish.models.public_rows import encode_public, frame_digest, read_public, with_truth
+from dpublish.privacy.plan import some_of
 from dpublish.query.predicate import parse_predicate, parse_sql
 from dpublish.query.ruled import RULED_OUT, Ruled
 from dpublish.releases.base import Release
@@ -372,6 +373,35 @@ class WeightedRowsRelease(Release):
             f"{basis}: {note_of(basis, self.variant)}" for basis in NOTES if basis in found
         )
 
+    def sql_note(self, query: str) -> str | None:
+        """Which levels were counted and have no line of the answer, since no public row has
+        them."""
+        from dpublish.releases.weighted_rows.tables import levels_without_a_line
+
+        absent = levels_without_a_line(self, query)
+        if not absent:
+            return None
+        return (
+            f"No public row meets {some_of(absent)}, so that the answer has no line for it. What was "
+            f"counted of it: select count(*) from release where {absent[0]}."
+        )
+
+    @cached_property
+    def unseen(self) -> dict[str, list[Any]]:
+        """By column, the levels that were counted and that no public row has."""
+        found = {}
+        for axis in self.features.axes if self.limits is not None else ():
+            if axis.numeric:
+                continue
+            column = self.rows.get_column(axis.name)
+            here = {str(one).lower() if isinstance(one, bool) else one for one in column.unique()}
+            absent: list[Any] = [one for one in axis.levels if one not in here]
+            if column.dtype == pl.Boolean:
+                absent = [one == "true" for one in absent]
+            if absent:
+                found[axis.name] = absent
+        return found
+
     def summary(self) -> dict[str, str]:
         public = self.manifest["facts"]["public"]
         return {
@@ -486,14 +516,14 @@ class WeightedRowsRelease(Release):
             else self.limits.limits(question, float(level))
         )
         silent = share and limits is not None and not self._met(values, present)
+        by_weights = math.nan if silent else mean
         if limits is not None:
             mean, low, high = held(mean, limits, silent=silent)
             error = limits.error
+            if not math.isclose(mean, by_weights):  # the end of bounds, which weights are beyond
+                error = math.hypot(error, mean - (limits.low + limits.high) / 2)
         if silent:
             model, explained = (math.nan, math.nan), math.nan
-        elif limits is not None and not limits.low <= mean <= limits.high:
-            # weights that miss the counts, as where no public row is, are off by that much too
-            error = math.hypot(error, mean - (limits.low + limits.high) / 2)
         basis: Basis = "assumed" if limits is None else limits.basis
         found = Estimate(
             value=mean,
@@ -515,9 +545,7 @@ class WeightedRowsRelease(Release):
                 "model_high": model[1],
             },
         )
-        return replace(
-            found, warnings=careful(found, None if limits is None else (limits.low, limits.high))
-        )
+        return replace(found, warnings=careful(found, by_weights, limits))
 
     def _values(self, expression: str) -> tuple[Floats, NDArray[np.bool_], Measure]:
         series = self._evaluated(expression)[0]

@@ -17,7 +17,8 @@ from dpublish.errors import QueryError
 from dpublish.estimate import Basis, Estimate, check_level
 from dpublish.query.aggregates import both
 from dpublish.query.constants import bare, shown
-from dpublish.query.predicate import Node
+from dpublish.query.predicate import Node, parse_select
+from dpublish.query.sql_groups import AGGREGATES, groups_of
 from dpublish.releases.weighted_rows.aggregates import (
     Rows,
     count_of,
@@ -58,6 +59,16 @@ class RowsSay:
             " and ".join([*map(value_condition, keys, values), *given]) or None for values in found
         ]
 
+    def more(self, asked: Grouped, lines: pl.DataFrame) -> pl.DataFrame:
+        """A line for every level that was counted and that no public row has, where the query
+        groups by one column."""
+        (name, key), *others = asked.groups.items() if asked.groups else [("", None)]
+        absent = self.release.unseen.get(key.name, []) if isinstance(key, exp.Column) else []
+        if others or not absent:
+            return lines.clear()
+        found = pl.DataFrame({name: pl.Series(absent).cast(lines.schema[name])})
+        return pl.concat([lines.clear(), found], how="diagonal")
+
     def count(self, rows: str | None, level: float) -> Estimate:
         return count_of(self.release, rows, level)
 
@@ -74,6 +85,21 @@ class RowsSay:
         if not isinstance(bare(tree), exp.Column):
             raise QueryError(f"a quantile is that of a column of numbers, not of '{shown(tree)}'")
         return quantile_of(self.release, bare(tree).name, share, rows, level)
+
+
+def levels_without_a_line(release: WeightedRowsRelease, query: str) -> list[str]:
+    """Levels of columns that a query groups by, as conditions, for which its answer has no line."""
+    tree = parse_select(query, release.rows.columns)
+    keys = groups_of(tree)
+    if len(keys) == 1 and all(isinstance(one, exp.Count) for one in tree.find_all(*AGGREGATES)):
+        return []
+    named = {one.name.lower() for key in keys for one in key.find_all(exp.Column)}
+    return [
+        label_condition(name, level)
+        for name, levels in release.unseen.items()
+        for level in levels
+        if name.lower() in named
+    ]
 
 
 def _words(tree: Any) -> str:
@@ -116,7 +142,12 @@ def count_table(release: WeightedRowsRelease, columns: Sequence[str], level: flo
     if not columns:
         raise QueryError(f"Name at least one column. Columns: {', '.join(release.rows.columns)}.")
     frame = release.rows.select([release._column(name) for name in columns])
-    groups = frame.unique(maintain_order=False).sort(by=list(columns), nulls_last=True)
+    if len(columns) == 1 and (absent := release.unseen.get(columns[0])):
+        more = pl.DataFrame({columns[0]: pl.Series(absent).cast(frame.schema[columns[0]])})
+        groups = pl.concat([frame, more])
+    else:
+        groups = frame
+    groups = groups.unique(maintain_order=False).sort(by=list(columns), nulls_last=True)
     if groups.height > MAX_GROUPS:
         raise QueryError(
             f"A table of {', '.join(columns)} has {groups.height} cells; at most {MAX_GROUPS} are "
