@@ -19,7 +19,7 @@ import pytest
 from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
 from dpublish.estimate import Estimate
-from dpublish.query.aggregates import Chosen, chosen_by, mean_from_counts
+from dpublish.query.aggregates import Chosen, _value_below, chosen_by, mean_from_counts
 from dpublish.query.expressions import NotSteady, expression_keys, expression_numbers
 from dpublish.query.masks import cover_codes
 from dpublish.query.predicate import Constant, parse_predicate, parse_sql
@@ -281,6 +281,22 @@ def test_a_sum_over_rows_that_may_be_none_may_be_nothing(edges: tuple[int, int])
     least, most = edges[0], edges[1] - 1
     assert (total.low, total.high) == (min(0, 50 * least), max(0, 50 * most))
     assert (mean.low, mean.high) == (least, most)
+
+
+def test_a_quantile_is_where_the_rows_of_its_bin_are() -> None:
+    """It was taken to be even in its bin: a tenth of the way to a bound of a million, and a number
+    that nobody has above a heap at 0."""
+    axis = Axis("x", "real", edges=(0.0, 5e-324, 100.0, 1e6), tilts=(0.0, 0.0, -5000.0))
+    counts = np.array([70.0, 500.0, 430.0])
+    below = np.concatenate([[0.0], np.cumsum(counts)])
+    found = [_value_below(below, counts, share, axis) for share in (0.05, 0.32, 0.785)]
+    assert found[:2] == [0.0, pytest.approx(50.0)]
+    assert found[2] == pytest.approx(100 + 1e6 * np.log(2) / 5000, rel=1e-3)
+    whole = Axis("n", "integer", edges=(0, 10, 11, 21))
+    counts = np.array([10.0, 60.0, 30.0])
+    below = np.concatenate([[0.0], np.cumsum(counts)])
+    asked = (0.045, 0.3, 0.7, 0.999, 1.0)
+    assert [_value_below(below, counts, share, whole) for share in asked] == [4, 10, 10, 20, 20]
 
 
 def test_a_quantile_of_dates_is_a_date() -> None:

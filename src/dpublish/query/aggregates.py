@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from dpublish.arrays import Flags, Floats
 from dpublish.declare.domain import Axis, Domain
 from dpublish.estimate import Estimate, Measure
-from dpublish.models.bin_shapes import bin_means
+from dpublish.models.bin_shapes import bin_means, place_of, tilts_of
 from dpublish.models.noisy_counts import normal_quantile
 from dpublish.query.masks import select
 from dpublish.query.predicate import And, Constant, Leaf, Node, columns_of
@@ -389,17 +389,18 @@ def difference(first: Found, second: Found, *, independent: bool) -> Found:
 def quantile(table: Table, place: int, domain: Domain, share: float, alpha: float) -> Found:
     """Limits of a quantile: the bins that are not ruled out. The share of rows below its bin is
     less than `share`, and that below the end of the bin is not."""
-    numbers = column_numbers(place, domain.axes[place])
-    starts, ends = _bins(domain.axes[place])
+    axis = domain.axes[place]
+    numbers = column_numbers(place, axis)
+    starts, ends = _bins(axis)
     kept = [
         not table.rejected(start, share, alpha / 2, below=False)
         and not table.rejected(end, share, alpha / 2, below=True)
         for start, end in zip(starts, ends, strict=True)
     ]
     others = tuple(at for at, other in enumerate(table.places) if other != place)
-    counts = table.weights.sum(axis=others)[: domain.axes[place].base]
+    counts = table.weights.sum(axis=others)[: axis.base]
     below = np.concatenate([[0.0], np.cumsum(counts)])
-    return _kept_bins(kept, _value_below(below, counts, share, numbers), numbers)
+    return _kept_bins(kept, _value_below(below, counts, share, axis), numbers)
 
 
 def quantile_from_counts(
@@ -420,7 +421,7 @@ def quantile_from_counts(
         for code in range(axis.base)
     ]
     below = np.maximum.accumulate([0.0, *(one.value for one in asked), every.value])
-    found = _kept_bins(kept, _value_below(below, np.diff(below), share, numbers), numbers)
+    found = _kept_bins(kept, _value_below(below, np.diff(below), share, axis), numbers)
     return Found(found.value, found.low, found.high, counted=False)
 
 
@@ -442,13 +443,19 @@ def _kept_bins(kept: Sequence[bool], value: float, numbers: Numbers) -> Found:
     return Found(value, low, high, float(numbers.low[own]), float(numbers.high[own]))
 
 
-def _value_below(below: Floats, counts: Floats, share: float, numbers: Numbers) -> float:
-    """The number below which a share of the rows lies: `below` are those below each edge, `counts`
-    those of each bin."""
+def _value_below(below: Floats, counts: Floats, share: float, axis: Axis) -> float:
+    """The number below which a share of the rows lies, as these lie inside its bin: `below` are
+    those below each edge, `counts` those of each bin. Rows have whole numbers where the column
+    has, and none has the end of a bin but of the last one."""
     wanted = share * below[-1]
     code = min(int(np.searchsorted(below[1:], wanted)), len(counts) - 1)
     part = (wanted - below[code]) / counts[code] if counts[code] > 0 else 0.5
-    return float(numbers.low[code] + part * (numbers.high[code] - numbers.low[code]))
+    place = float(place_of(tilts_of(axis)[code : code + 1], np.array([part]))[0])
+    start, end = float(axis.edges[code]), float(axis.edges[code + 1])
+    value = start + place * (end - start)
+    if axis.kind != "real":
+        return min(math.floor(value), end - 1.0)
+    return value if code == axis.base - 1 else min(value, math.nextafter(end, start))
 
 
 def _spread(

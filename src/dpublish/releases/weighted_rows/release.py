@@ -382,8 +382,8 @@ class WeightedRowsRelease(Release):
         if not absent:
             return None
         return (
-            f"No public row meets {some_of(absent)}, so that the answer has no line for it. What was "
-            f"counted of it: select count(*) from release where {absent[0]}."
+            f"No public row meets {some_of(absent)}, so that the answer has no line for it. What "
+            f"was counted of it: select count(*) from release where {absent[0]}."
         )
 
     @cached_property
