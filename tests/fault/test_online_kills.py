@@ -166,11 +166,28 @@ def test_killed_again_while_the_loss_is_written(
 
 @pytest.mark.nightly
 def test_many_kills(nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every point, after 0 to 4 passes, four kills in a row on the same session."""
-    for passes in range(5):
-        for point in ASKING:
+    """Every point, after 0 to 4 passes (anchors 0 to 9), four kills in a row on the same session.
+    Anchors are also written while a session is set up: one that is killed there once its noise is
+    drawn is refused for ever after, paid once, drawn once at most, and nothing of it shown."""
+    refused, resumed = set(), set()
+    for point in ASKING:
+        anchor = point.startswith("anchor.")
+        for passes in range(10 if anchor else 5):
             name = f"many-{passes}-{point}".replace(":", "-").replace(".", "-")
             for _ in range(4):
                 nursery.run(name, point, passes)
-            assert nursery.run(name) == 0
-            check(nursery, name, monkeypatch)
+            ended = nursery.run(name)
+            if anchor and ended == REFUSED:
+                refused.add((point, passes))
+                assert draws(nursery, name) <= 1
+                assert not (nursery.folder / f"{name}.shown").exists()
+                with dp.open_ledger(nursery.folder / f"{name}.ledger") as ledger:
+                    ledger.verify()
+                    assert ledger.status().spent.epsilon == 1
+            else:
+                assert ended == 0, name
+                check(nursery, name, monkeypatch)
+                resumed.add((point, passes))
+    for point in ("anchor.written", "anchor.renamed"):
+        assert any(one == point for one, _ in refused), "killed while it is set up"
+        assert any(one == point for one, _ in resumed), "killed while it is asked"
