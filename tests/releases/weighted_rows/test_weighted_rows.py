@@ -394,13 +394,14 @@ class TestFiles:
         self, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(home)
+        (home / "others.csv").write_bytes((home / "patients.csv").read_bytes())
         settings = [
             "--set",
             "public=volunteers.csv",
             "--set",
             "pairs=age*sick",
             "--set",
-            "alternatives=patients.csv",
+            "alternatives=others.csv",
         ]
         settings += ["--set", "titles=Volunteers of 2013,Patients again"]
         method = ["--schema", "clinic.toml", "--method", "importance-weights", *settings]
