@@ -38,6 +38,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="the generated data set only, one run")
     given = parser.parse_args()
 
+    from benchmarks.papers.pages import stamp
+
     from . import experiments as measure
     from .data import load
     from .figures import draw
@@ -86,6 +88,8 @@ def main() -> None:
         }
         for path in filter(None, (given.out / "results.json", given.json)):
             path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    if not (given.only or given.figure or given.quick):
+        stamp(given.out, Path(__file__).parent, "results.json")
     draw(results, given.out)
     print(f"figures in {given.out}")
 

@@ -26,8 +26,8 @@ def main() -> None:
     given = parser.parse_args()
 
     import numpy as np
+    from benchmarks.papers.pages import digest
 
-    from ..vinterbo2012.page import digest
     from .data import acs, adult, made_up
     from .experiments import Bench, acs_experiment, estimates, moments, svm_distances, svm_lengths
     from .figures import draw

@@ -21,6 +21,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small widths, few repeats")
     given = parser.parse_args()
 
+    from benchmarks.papers.pages import stamp
+
     from .experiments import QUESTIONS, adult_records, errors_by_width, people_needed
     from .figures import draw_errors, draw_learning
 
@@ -58,6 +60,7 @@ def main() -> None:
         "learning": learning,
     }
     (given.out / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    stamp(given.out, Path(__file__).parent, "results.json")
     draw_errors(errors, len(records), given.out / "errors.png")
     draw_learning(learning, attributes, given.out / "learning.png")
     print(f"figures in {given.out}; {time.perf_counter() - start:.0f} s")

@@ -1,8 +1,8 @@
 """Error against the number of queries: median mechanism, multiplicative weights, and independent
 Laplace answers.
 
-    python benchmarks/papers/roth2010_online --out build/roth2010_online [--queries 100000] [--rows
-    100000]
+    python -m benchmarks.papers.roth2010_online --out build/roth2010_online [--queries 100000]
+    [--rows 100000]
 
 Roth (2010, chapter 4) claims that the error of interactive counting queries need grow only with log
 k. For k = 10 to `--queries` adaptive-free random range queries over 1,024 cells this measures mean
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.papers.pages import stamp
 
 from dpublish.declare.schema import Schema
 from dpublish.errors import BudgetExceeded
@@ -189,6 +190,7 @@ def main() -> None:
     }
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / "result.json").write_text(json.dumps(result, indent=1) + "\n")
+    stamp(given.out, Path(__file__).parent, "result.json")
     plot(result, given.out / "error_by_queries.png")
     print(json.dumps(result["crossing_k"]))
 

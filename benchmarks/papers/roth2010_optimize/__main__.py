@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.papers.pages import stamp
 from benchmarks.papers.roth2010_optimize.draw import draw_figure, write_page
 from benchmarks.papers.roth2010_optimize.instances import (
     baskets,
@@ -309,6 +310,8 @@ def main() -> None:
                 f"{problem}: {name}: {cases[name]['cpu_seconds']} s of processor time", flush=True
             )
             path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    if not given.draw and not given.only and not given.quick:
+        stamp(given.out, Path(__file__).parent, "results.json")
     draw_figure(results, given.out / "figure.png")
     write_page(results, given.out / "README.md")
 

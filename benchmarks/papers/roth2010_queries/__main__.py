@@ -1,7 +1,7 @@
 """Range queries, halfspaces and many queries at once (Roth 2010, chapters 3 and 5) beside simpler
 methods.
 
-    python benchmarks/papers/roth2010_queries --data DIR [--out DIR] [--only
+    python -m benchmarks.papers.roth2010_queries --data DIR [--out DIR] [--only
     ranges|boxes|halfspaces|queries] [--seeds 3]
 
 DIR holds dpbench_1d.csv.gz and dpbench_2d.csv.gz. Writes a JSON and a PNG a part.
@@ -21,8 +21,16 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from contest import CONTESTANTS, DEFAULT, FREE_OF_DATA, OUTSIDE, Errors, Task, errors
-from figures import draw_halfspaces, draw_queries, draw_ranges
+from benchmarks.papers.pages import stamp
+from benchmarks.papers.roth2010_queries.contest import (
+    CONTESTANTS,
+    DEFAULT,
+    FREE_OF_DATA,
+    OUTSIDE,
+    Errors,
+    Task,
+    errors,
+)
 
 from dpublish.declare.schema import Schema
 from dpublish.methods.base import SparseCounts
@@ -147,11 +155,11 @@ def _summary(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return out
 
 
-def halfspaces(seeds: int) -> dict[str, Any]:
+def halfspaces(seeds: int, widths: tuple[int, ...] = (2, 5)) -> dict[str, Any]:
     """Error of halfspace answers on Gaussian rows by distance of the hyperplane from the middle,
     for 2 and 5 columns."""
     out = []
-    for columns in (2, 5):
+    for columns in widths:
         text = "".join(
             f'[columns.c{i}]\nkind = "real"\nlower = -1\nupper = 1\n' for i in range(columns)
         )
@@ -272,6 +280,12 @@ def main() -> None:
     parser.add_argument("--only", choices=["ranges", "boxes", "halfspaces", "queries"])
     parser.add_argument("--seeds", type=int, default=3)
     args = parser.parse_args()
+    from benchmarks.papers.roth2010_queries.figures import (  # draws, which tests need not
+        draw_halfspaces,
+        draw_queries,
+        draw_ranges,
+    )
+
     args.out.mkdir(parents=True, exist_ok=True)
     parts = {
         "ranges": (lambda: ranges(args.data, args.seeds), draw_ranges),
@@ -285,6 +299,7 @@ def main() -> None:
             (args.out / f"{name}.json").write_text(
                 json.dumps({"load": os.getloadavg()[0], **found}, indent=0)
             )
+            stamp(args.out, Path(__file__).parent, f"{name}.json")
             draw(found, args.out / f"{name}.png")
             print(f"{name}: written to {args.out}")
 

@@ -34,10 +34,11 @@ def main() -> None:
     )
     given = parser.parse_args()
 
+    from benchmarks.papers.pages import digest
+
     from .experiments import chosen_with_fine_bins, compare, sweep
     from .figures import draw_comparison, draw_sweeps
     from .models import Bench
-    from .page import digest
     from .tables import NAMES, load
 
     warnings.filterwarnings("ignore", module="sklearn")

@@ -1,9 +1,7 @@
-"""What README.md says of figure 1, from results.json, and which scripts made that file."""
+"""What README.md says of figure 1, from results.json."""
 
 from __future__ import annotations
 
-import ast
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,27 +17,6 @@ HEADS = (
     "regression, output",
     "regression, objective",
 )
-
-
-def digest(folder: Path) -> str:
-    """Of the scripts of a reproduction, in which its seeds stand; where they import from does not
-    count, so that a module may move."""
-    text = hashlib.sha256()
-    for path in sorted(folder.glob("*.py")):
-        source = path.read_text(encoding="utf-8")
-        imported = {
-            number
-            for node in ast.walk(ast.parse(source))
-            if isinstance(node, ast.Import | ast.ImportFrom)
-            for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
-        }
-        lines = [
-            line
-            for number, line in enumerate(source.splitlines(), start=1)
-            if number not in imported and line.strip()
-        ]
-        text.update("\n".join([path.name, *lines, ""]).encode())
-    return text.hexdigest()
 
 
 def medians(results: Mapping[str, Any]) -> str:
