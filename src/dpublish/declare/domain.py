@@ -112,6 +112,9 @@ class Axis:
             if math.nextafter(low, math.inf) >= high:
                 return f"{low:g}"
             closing = "]" if code == self.base - 1 else ")"
+            before = math.nextafter(low, -math.inf)
+            if len(repr(before)) < len(repr(low)):  # a round number has a bin of its own before it
+                return f"({before:g}, {high:g}{closing}"
             return f"[{low:g}, {high:g}{closing}"
         return (
             self._whole_label(int(low))
