@@ -14,7 +14,7 @@ from dpublish.declare.domain import Axis, Domain
 from dpublish.errors import QueryError
 from dpublish.present.charts import Bar, bar_chart
 from dpublish.present.page.page import rows_in_words
-from dpublish.present.report import report_html
+from dpublish.present.report import bin_lengths, report_html, said_of_bins
 from dpublish.releases.base import make_release
 from dpublish.releases.histogram.release import HistogramRelease
 from every_kind import NAMES, every_kind
@@ -237,3 +237,16 @@ def test_a_page_says_how_many_rows_there_are(
     most = math.inf if size is None else float(size * each)
     release: Any = SimpleNamespace(max_rows=most, manifest={"privacy": facts})
     assert rows_in_words(release, rows).startswith(words)
+
+
+def test_bars_show_rows_where_bins_are_too_uneven_for_densities() -> None:
+    """Beside a bin of a single number, or of a thousandth of the width, no other bar was seen."""
+    heap = Axis("pay", "real", edges=(0.0, math.nextafter(0.0, 1.0), 20.0, 500.0))
+    decades = Axis("pay", "real", edges=(1.0, 10.0, 1e3, 1e6))
+    for axis in (heap, decades):
+        assert bin_lengths(axis) == (pytest.approx(np.ones(0)), "")
+        assert "bars show the rows of each" in said_of_bins(axis)
+    bands = Axis("age", "real", edges=(0.0, 10.0, 40.0))
+    assert bin_lengths(bands)[0] == pytest.approx([1.0, 1 / 3])
+    assert "rows per 10 of age" in said_of_bins(bands)
+    assert not said_of_bins(Axis("age", "real", edges=(0.0, 10.0, 20.0)))

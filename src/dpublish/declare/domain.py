@@ -111,11 +111,13 @@ class Axis:
         if self.kind == "real":
             if math.nextafter(low, math.inf) >= high:
                 return f"{low:g}"
-            closing = "]" if code == self.base - 1 else ")"
-            before = math.nextafter(low, -math.inf)
-            if len(repr(before)) < len(repr(low)):  # a round number has a bin of its own before it
-                return f"({before:g}, {high:g}{closing}"
-            return f"[{low:g}, {high:g}{closing}"
+            # a round number with a bin of its own, or at the end of this one, is told by its length
+            first, last = (math.nextafter(one, -math.inf) for one in (low, high))
+            after, upto = len(repr(first)) < len(repr(low)), len(repr(last)) < len(repr(high))
+            start = f"({first:g}" if after else f"[{low:g}"
+            if code == self.base - 1:
+                return f"{start}, {high:g}]"
+            return f"{start}, {last:g}]" if upto else f"{start}, {high:g})"
         return (
             self._whole_label(int(low))
             if high - low == 1

@@ -461,6 +461,10 @@ def column_charts(domain: Domain, marginal: Callable[[str], pl.DataFrame]) -> li
     return blocks
 
 
+MOST_UNEVEN = 1000.0
+"""How many times as wide as the narrowest bin the widest may be for bars to show densities."""
+
+
 def axis_title(axis: Axis) -> str:
     """A column's name, with its title and units where the schema has them."""
     words = axis.wording
@@ -477,10 +481,10 @@ def level_label(axis: Axis, label: str) -> str:
 def bin_lengths(axis: Axis) -> tuple[Floats, str]:
     """What rows of each bin are to be multiplied by to be rows per stretch as long as the shortest
     bin, and that stretch in words; empty where all bins are equally long, or whole numbers cannot
-    be divided more equally."""
-    widths = np.diff(np.array(axis.edges, dtype=np.float64)) if axis.numeric else np.ones(1)
+    be divided more equally, or where no bar but the shortest bins' would be seen."""
+    widths = _widths(axis)
     nearly = axis.kind != "real" and np.ptp(widths) <= min(1.0, 0.1 * widths.min())
-    if np.allclose(widths, widths[0]) or nearly:
+    if np.allclose(widths, widths[0]) or nearly or _uneven(widths):
         return np.ones(0), ""
     unit = float(widths.min())
     values = f"value{'s' if unit > 1 else ''} " if axis.kind == "integer" else ""
@@ -488,8 +492,22 @@ def bin_lengths(axis: Axis) -> tuple[Floats, str]:
     return unit / widths, f"{unit:,.10g} {of}"
 
 
+def _widths(axis: Axis) -> Floats:
+    return np.diff(np.array(axis.edges, dtype=np.float64)) if axis.numeric else np.ones(1)
+
+
+def _uneven(widths: Floats) -> bool:
+    """Whether bins differ so much that bars cannot show how densely their rows lie: some hold a
+    single number, or they grow with it."""
+    return bool(widths.max() > MOST_UNEVEN * widths.min())
+
+
 def said_of_bins(axis: Axis) -> str:
-    """What the bars of a column's bins show, where that is not their rows."""
+    """What the bars of a column's bins show, where that is not the rows of bins alike."""
+    if _uneven(_widths(axis)):
+        return (
+            "Bins differ very much in width: bars show the rows of each, not how densely they lie."
+        )
     per = bin_lengths(axis)[1]
     whole = axis.kind == "integer"
     differ = "Bins hold different numbers of values" if whole else "Bins differ in width"
