@@ -90,7 +90,6 @@ class BinSearch:
                 rows=self.rows,
                 bins=self.bins,
                 most=self.bins,
-                round_cells=round_cells(axis),
                 label=f"bins of column {place + 1}",
             )
             axes[place], codes[place] = adapted(axis, ends), regrouping(axis, ends)
@@ -174,9 +173,9 @@ def choose_bins(
 ) -> Ints:
     """Where bins end, counted in cells: from 0 to the number of cells. `rows` is the public number
     of rows, where there is one; at the `fixed` places bins end in any case. `bins` of the same
-    number of rows are aimed at, and besides the fixed places there are no more than `most`. Where
-    rows seem to heap, the roundest number has a bin of its own: `round_cells` says, publicly, how
-    long the only number of each cell is, and 0 for cells of more than one."""
+    number of rows are aimed at, and there are no more than `most`, besides the fixed places and
+    this: where rows seem to heap, the roundest number has a bin of its own, if `round_cells` says,
+    publicly, how long the only number of each cell is, and 0 for cells of more than one."""
     ends, known = _cut(0, len(counts)), []
     part = share / STAGES
     deviation, variance = budget.deviation(part), budget.variance(part)
@@ -199,12 +198,12 @@ def choose_bins(
     alone = np.empty(0, dtype=np.int64)
     if round_cells is not None:
         least = max(wanted, HEAP_SIGNAL * deviation)
-        alone = _heaps(ends, positive, round_cells, least, most)
-    found = np.union1d(_even(ends, positive, wanted), alone)
+        alone = _heaps(ends, positive, round_cells, least)
+    found = _even(ends, positive, wanted)
     while most is not None and len(found) - 1 > most:  # with all rows wanted there is one bin
         wanted *= 1.125
-        found = np.union1d(_even(ends, positive, wanted), alone)
-    return np.union1d(found, np.array(fixed, dtype=np.int64))
+        found = _even(ends, positive, wanted)
+    return np.unique(np.concatenate([found, alone, np.array(fixed, dtype=np.int64)]))
 
 
 def _consistent(known: Sequence[tuple[Ints, Floats]], variance: float) -> Floats:
@@ -218,15 +217,13 @@ def _consistent(known: Sequence[tuple[Ints, Floats]], variance: float) -> Floats
     return least_squares(last, variance, groups)[:, 0]
 
 
-def _heaps(ends: Ints, mass: Floats, round_cells: Ints, least: float, most: int | None) -> Ints:
+def _heaps(ends: Ints, mass: Floats, round_cells: Ints, least: float) -> Ints:
     """Where a bin begins and ends that holds the roundest number of a part in which rows seem to
     heap: of at least so many rows, and far denser than both parts beside it. So the counts that
     follow tell how many there are of just that number."""
     dense = np.concatenate([[0.0], mass / np.diff(ends), [0.0]])
     stands_out = dense[1:-1] >= HEAP_DENSITY * np.maximum(dense[:-2], dense[2:])
     parts = np.flatnonzero((np.diff(ends) > 1) & (mass > least) & stands_out)
-    if most is not None:  # each makes up to two bins more
-        parts = parts[np.argsort(-mass[parts], kind="stable")][: (most - 1) // 2]
     found: list[int] = []
     for low, high in zip(ends[parts].tolist(), ends[parts + 1].tolist(), strict=True):
         inside = round_cells[low:high]
